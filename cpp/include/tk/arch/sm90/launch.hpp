@@ -1,0 +1,118 @@
+// Launching on sm90, and TMA descriptors made on the host. Errors are exceptions; the callers at
+// the C interface turn them into messages.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+TK_NAMESPACE_BEGIN
+
+namespace detail {
+
+inline void check(cudaError_t status, const char* what) {
+    if (status != cudaSuccess) {
+        throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+    }
+}
+
+// cuTensorMapEncodeTiled without linking libcuda.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+    static const auto function = [] {
+        void* pointer = nullptr;
+        cudaDriverEntryPointQueryResult result{};
+        check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000,
+                                               cudaEnableDefault, &result),
+              "cudaGetDriverEntryPointByVersion(cuTensorMapEncodeTiled)");
+        if (result != cudaDriverEntryPointSuccess) {
+            throw std::runtime_error("the driver has no cuTensorMapEncodeTiled (needs CUDA 12)");
+        }
+        return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(pointer);
+    }();
+    return function;
+}
+
+template <class Template>
+__global__ void __launch_bounds__(Template::num_threads, 1)
+    kernel_entry(const __grid_constant__ typename Template::globals g) {
+    Template::run(g);
+}
+
+}  // namespace detail
+
+// A gl for copies of tile S, each shared by `parts` blocks. Strides in elements.
+template <shared_tile S>
+gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t rows, int64_t cols,
+                                 int64_t batch_stride, int64_t row_stride, int parts = 1) {
+    using T = typename S::dtype;
+    gl<T, S> result{};
+    result.data = data, result.batch = batch, result.rows = rows, result.cols = cols;
+    result.batch_stride = batch_stride, result.row_stride = row_stride, result.col_stride = 1;
+    if (rows == 0 || cols == 0) return result;  // nothing will be copied
+    result.batch_is_broadcast = batch == 1 || batch_stride == 0;
+    // A dimension of size 1 is never stepped along: give it a stride that TMA takes.
+    const auto legal = [](int64_t extent, int64_t stride) {
+        return uint64_t(extent == 1 ? 16 : stride * int64_t(sizeof(T)));
+    };
+    const cuuint64_t sizes[3] = {cuuint64_t(cols), cuuint64_t(rows),
+                                 cuuint64_t(result.batch_is_broadcast ? 1 : batch)};
+    const cuuint64_t strides[2] = {legal(rows, row_stride),
+                                   legal(int64_t(sizes[2]), batch_stride)};
+    const cuuint32_t box[3] = {S::panel_cols, cuuint32_t(tma_box<S>::rows(parts)), 1};
+    const cuuint32_t steps[3] = {1, 1, 1};
+    const auto type = std::is_same_v<T, bf16>   ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                      : std::is_same_v<T, half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    const auto swizzle = S::swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                         : S::swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                  : CU_TENSOR_MAP_SWIZZLE_32B;
+    const CUresult status = detail::tensor_map_encoder()(
+        &result.descriptor, type, 3, data, sizes, strides, box, steps,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) {
+        throw std::runtime_error(
+            "cuTensorMapEncodeTiled refused (batch, rows, cols) = (" + std::to_string(sizes[2]) +
+            ", " + std::to_string(rows) + ", " + std::to_string(cols) + ") with strides (" +
+            std::to_string(strides[1]) + ", " + std::to_string(strides[0]) +
+            ", 2) bytes: error " + std::to_string(int(status)));
+    }
+    return result;
+}
+
+// Launches Template::run on the stream. Leaves the current device as it was.
+template <class Template>
+void launch(const typename Template::globals& g, const launch_config& config) {
+    int current = 0;
+    detail::check(cudaGetDevice(&current), "cudaGetDevice");
+    struct restore {
+        int device;
+        ~restore() {
+            if (device >= 0) cudaSetDevice(device);
+        }
+    } guard{-1};
+    if (current != config.device) {
+        detail::check(cudaSetDevice(config.device), "cudaSetDevice");
+        guard.device = current;
+    }
+    auto* kernel = &detail::kernel_entry<Template>;
+    // The limit belongs to the function on one device; asking again costs less than a table of
+    // what was asked where.
+    detail::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       int(config.shared_bytes)),
+                  "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+    cudaLaunchAttribute attributes[1];
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {unsigned(config.cluster_blocks), 1, 1};
+    cudaLaunchConfig_t launch{};
+    launch.gridDim = dim3(unsigned(config.grid));
+    launch.blockDim = dim3(Template::num_threads);
+    launch.dynamicSmemBytes = size_t(config.shared_bytes);
+    launch.stream = static_cast<cudaStream_t>(config.stream);
+    launch.attrs = attributes;
+    launch.numAttrs = 1;
+    detail::check(cudaLaunchKernelEx(&launch, kernel, g), "cudaLaunchKernelEx");
+}
+
+TK_NAMESPACE_END

@@ -1,0 +1,159 @@
+// Synchronisation on sm90: who a thread is, semaphores (mbarrier), named barriers, clusters, proxy
+// fences and register reallocation.
+#pragma once
+#include <cute/arch/cluster_sm90.hpp>
+
+#include "tk/arch/sm90/rt.hpp"
+
+TK_NAMESPACE_BEGIN
+
+struct semaphore {
+    uint64_t value;
+};
+
+namespace detail {
+TK_DEVICE uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+TK_DEVICE int warp_index() {
+    return __shfl_sync(0xffffffff, int(threadIdx.x) >> 5, 0);  // uniform, and known to be
+}
+}  // namespace detail
+
+// --- The block and its place in the grid ---
+
+// The dynamic shared memory of the block, aligned to 1024 bytes.
+TK_DEVICE char* shared_memory() {
+    extern __shared__ __align__(1024) char tk_dynamic_shared[];
+    return tk_dynamic_shared;
+}
+TK_DEVICE int block_index() { return int(blockIdx.x); }
+TK_DEVICE int num_blocks() { return int(gridDim.x); }
+
+namespace cluster {
+TK_DEVICE int rank() { return int(cute::block_rank_in_cluster()); }
+// Every thread of every block of the cluster. Makes barrier initialisation visible to the cluster.
+TK_DEVICE void sync() { cute::cluster_sync(); }
+
+// One arrival of the calling warp at the same semaphore of every block in `mask`.
+TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
+    const uint32_t lane = uint32_t(detail::lane());
+    if ((mask >> lane) & 1u) {
+        asm volatile(
+            "{\n"
+            ".reg .b32 remote;\n"
+            "mapa.shared::cluster.u32 remote, %0, %1;\n"
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+            "}\n" ::"r"(detail::shared_address(&sem)),
+            "r"(lane)
+            : "memory");
+    }
+}
+}  // namespace cluster
+
+// --- Semaphores (PTX ISA, "mbarrier") ---
+
+// Called by one warp; visible to the block (and the cluster) after `cluster::sync`.
+TK_DEVICE void init_semaphore(semaphore& sem, int arrivals) {
+    if (detail::lane() == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
+                         detail::shared_address(&sem)),
+                     "r"(arrivals));
+    }
+}
+// Orders the initialisations before arrivals from other blocks and from TMA.
+TK_DEVICE void fence_semaphore_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+TK_DEVICE bool try_wait(semaphore& sem, int phase) {
+    uint32_t done;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(done)
+        : "r"(detail::shared_address(&sem)), "r"(phase)
+        : "memory");
+    return done != 0;
+}
+TK_DEVICE void wait(semaphore& sem, int phase) {
+    while (!try_wait(sem, phase)) {
+    }
+}
+
+namespace detail {
+template <int Warps>
+struct sync_ops {
+    static TK_DEVICE int laneid() { return int(threadIdx.x) % (Warps * 32); }
+    static TK_DEVICE int groupid() { return warp_index() / Warps; }
+    // The index of the calling warp in its group.
+    static TK_DEVICE int warpid() { return warp_index() % Warps; }
+
+    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone.
+    static TK_DEVICE void sync(int id) {
+        if constexpr (Warps == 1) {
+            __syncwarp();
+        } else {
+            asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
+        }
+    }
+
+    // One arrival of every warp of the group.
+    static TK_DEVICE void arrive(semaphore& sem) {
+        __syncwarp();
+        if (lane() == 0) {
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&sem))
+                         : "memory");
+        }
+    }
+
+    // One arrival of the calling warp, which also makes the phase wait for `bytes` of TMA loads.
+    static TK_DEVICE void expect_bytes(semaphore& sem, int bytes) {
+        static_assert(Warps == 1, "expect_bytes is an operation of one warp");
+        if (lane() == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                             shared_address(&sem)),
+                         "r"(bytes)
+                         : "memory");
+        }
+    }
+
+    // Whether the group is the last of `count` groups, over the grid, to come to this counter. All
+    // that the others wrote to global memory before is then visible. The counter ends at 0 again.
+    // `vote` is a word of shared memory of this group's own.
+    static TK_DEVICE bool arrive_last(int* counter, int count, int* vote, int barrier_id) {
+        __threadfence();
+        sync(barrier_id);
+        if (laneid() == 0) {
+            *vote = atomicInc(reinterpret_cast<unsigned*>(counter), unsigned(count - 1)) ==
+                    unsigned(count - 1);
+        }
+        sync(barrier_id);
+        const bool last = *vote != 0;
+        __threadfence();
+        return last;
+    }
+};
+}  // namespace detail
+
+// --- Proxy fence (PTX ISA, "fence.proxy.async") ---
+
+// Between ordinary stores to shared memory and an asynchronous read of them (TMA store, WGMMA):
+// by every writing thread, before the barrier that tells the reader.
+TK_DEVICE void fence_async_proxy() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+template <int Registers>
+TK_DEVICE void increase_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+TK_DEVICE void decrease_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+TK_NAMESPACE_END

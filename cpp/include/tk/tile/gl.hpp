@@ -1,0 +1,91 @@
+// Global tensors: a pointer, sizes and strides; and, for the tile they are copied by, a TMA
+// descriptor.
+#pragma once
+#include "tk/tile/st.hpp"
+
+TK_NAMESPACE_BEGIN
+
+// A (batch, rows, cols) tensor in global memory; strides in elements, any of them.
+template <class T>
+struct gl_view {
+    using dtype = T;
+    T* data = nullptr;
+    int64_t batch = 1, rows = 0, cols = 0;
+    int64_t batch_stride = 0, row_stride = 0, col_stride = 1;
+
+    TK_HOST_DEVICE int64_t offset(int64_t b, int64_t r, int64_t c) const {
+        return b * batch_stride + r * row_stride + c * col_stride;
+    }
+};
+
+// How one tile copy is shared by the blocks of a cluster: each block loads part `part` of `parts`
+// and multicasts it to the blocks in `mask`.
+struct multicast {
+    int parts = 1;
+    int part = 0;
+    uint16_t mask = 1;
+};
+
+// The box of one TMA copy of tile S when `parts` blocks share it: whole panels where they can be
+// dealt out, otherwise rows of every panel.
+template <shared_tile S>
+struct tma_box {
+    TK_HOST_DEVICE static constexpr bool by_panel(int parts) { return S::panels % parts == 0; }
+    TK_HOST_DEVICE static constexpr int rows(int parts) {
+        return by_panel(parts) ? S::rows : S::rows / parts;
+    }
+    TK_HOST_DEVICE static constexpr bool legal(int parts) {
+        return by_panel(parts) || (S::rows % (8 * parts) == 0);
+    }
+};
+
+// A global tensor with the TMA descriptor for copies of tile S. `tma_descriptor` is the
+// architecture's; columns are contiguous, and a batch stride of 0 (the same matrix for every
+// batch) is expressed by a batch size of 1 in the descriptor.
+template <class T, shared_tile S, class Descriptor>
+struct gl_tma : gl_view<T> {
+    using tile = S;
+    Descriptor descriptor;
+    bool batch_is_broadcast = false;
+
+    TK_HOST_DEVICE int batch_coord(int batch) const { return batch_is_broadcast ? 0 : batch; }
+};
+
+// The element type of a tensor that is known only at run time.
+enum class dtype_tag : int { bf16 = 0, half = 1, fp32 = 2 };
+
+template <element T>
+constexpr dtype_tag tag_of = std::is_same_v<T, bf16>   ? dtype_tag::bf16
+                             : std::is_same_v<T, half> ? dtype_tag::half
+                                                       : dtype_tag::fp32;
+
+// A (batch, rows, cols) tensor of any dtype and any strides, read and written as fp32.
+struct any_gl {
+    void* data = nullptr;
+    dtype_tag tag = dtype_tag::fp32;
+    int64_t batch_stride = 0, row_stride = 0, col_stride = 1;
+
+    TK_HOST_DEVICE explicit operator bool() const { return data != nullptr; }
+
+    TK_HOST_DEVICE int64_t offset(int64_t b, int64_t r, int64_t c) const {
+        return b * batch_stride + r * row_stride + c * col_stride;
+    }
+    TK_HOST_DEVICE float get(int64_t b, int64_t r, int64_t c) const {
+        const int64_t i = offset(b, r, c);
+        if (tag == dtype_tag::bf16) return float(static_cast<const bf16*>(data)[i]);
+        if (tag == dtype_tag::half) return float(static_cast<const half*>(data)[i]);
+        return static_cast<const float*>(data)[i];
+    }
+    TK_HOST_DEVICE void set(int64_t b, int64_t r, int64_t c, float value) const {
+        const int64_t i = offset(b, r, c);
+        if (tag == dtype_tag::bf16) {
+            static_cast<bf16*>(data)[i] = bf16(value);
+        } else if (tag == dtype_tag::half) {
+            static_cast<half*>(data)[i] = half(value);
+        } else {
+            static_cast<float*>(data)[i] = value;
+        }
+    }
+};
+
+TK_NAMESPACE_END

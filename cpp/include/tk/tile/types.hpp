@@ -1,0 +1,38 @@
+// Element types, scalar conversions and coordinates shared by every tile.
+#pragma once
+#include <cstdint>
+#include <cute/tensor.hpp>
+
+#include "tk/arch/select.hpp"
+
+TK_NAMESPACE_BEGIN
+
+using bf16 = cutlass::bfloat16_t;
+using half = cutlass::half_t;
+
+// Where a tile starts in a global tensor, in elements: (batch, row, col).
+struct coord {
+    int batch = 0;
+    int row = 0;
+    int col = 0;
+};
+
+template <class T>
+concept element_16bit = std::is_same_v<T, bf16> || std::is_same_v<T, half>;
+
+template <class T>
+concept element = element_16bit<T> || std::is_same_v<T, float>;
+
+// Round to nearest even on both architectures.
+template <element To, element From>
+TK_HOST_DEVICE To convert(From value) {
+    if constexpr (std::is_same_v<To, From>) {
+        return value;
+    } else if constexpr (std::is_same_v<To, float> || std::is_same_v<From, float>) {
+        return static_cast<To>(value);
+    } else {
+        return static_cast<To>(static_cast<float>(value));
+    }
+}
+
+TK_NAMESPACE_END

@@ -1,0 +1,219 @@
+// The matrix product, out = epilogue(a b): persistent, warp-specialised, over a ring of TMA stages.
+#pragma once
+#include "kernels/gemm/epilogue.hpp"
+
+TK_NAMESPACE_BEGIN
+
+enum class loader_kind { tma, gather };
+
+// a_transposed: M is contiguous in a (M, K). b_transposed: K is contiguous in b (K, N). The gather
+// loader takes operands of any strides and stores them with K contiguous.
+template <element_16bit T, bool ATransposed, bool BTransposed, loader_kind Loader, int TileM,
+          int TileN, int TileK, int Consumers>
+struct matmul {
+    static constexpr bool gathers = Loader == loader_kind::gather;
+    static constexpr bool a_transposed = ATransposed && !gathers;
+    static constexpr bool b_transposed = BTransposed || gathers;
+    static constexpr int tile_k = TileK;
+    static constexpr int consumer_rows = TileM / Consumers;
+    static constexpr int piece_cols = 64;  // the epilogue works on 64 x 64 pieces
+    static_assert(consumer_rows % 64 == 0, "matmul: a consumer needs a multiple of 64 rows");
+    static_assert(TileN % piece_cols == 0, "matmul: tile_n must be a multiple of 64");
+
+    static constexpr int num_consumer_warpgroups = Consumers;
+    static constexpr int max_stages = 16;
+    static constexpr int producer_registers = gathers ? 0 : Consumers == 2 ? 40 : 56;
+    static constexpr int consumer_registers = gathers ? 0 : Consumers == 2 ? 232 : 256 - 8;
+
+    struct layout {
+        using a_tile = std::conditional_t<a_transposed, st<T, TileK, TileM>, st<T, TileM, TileK>>;
+        using b_tile = std::conditional_t<b_transposed, st<T, TileN, TileK>, st<T, TileK, TileN>>;
+        using piece_tile = st<T, 64, piece_cols>;
+        struct input_block {
+            a_tile a;
+            b_tile b;
+        };
+        struct scratch_block {
+            st_fl<64, piece_cols> pieces[Consumers];  // or two piece_tiles each
+            int vote[Consumers];
+        };
+    };
+    using a_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::a_tile>>;
+    using b_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::b_tile>>;
+
+    struct globals {
+        lcf_config config;
+        a_source a;
+        b_source b;
+        gl<T, typename layout::piece_tile> out;  // used if out_by_tma
+        any_gl out_any;
+        matmul_epilogue epilogue;
+        tile_order order;  // over cluster tiles
+        int m, n, k_tiles, splits;
+        float* workspace;
+        int* counters;
+        bool out_by_tma;
+    };
+
+    // A task: split `split` of the output tile at `at`, over K tiles k_begin onwards.
+    struct common_state {
+        coord at;
+        multicast along_n, along_m;
+        int k_begin, split, tile;  // tile: its number among all, for the workspace
+    };
+
+    static TK_DEVICE int common_setup(const globals& g, const cluster_tile& place, int task,
+                                      common_state& common) {
+        const int tiles = g.order.rows * g.order.cols;
+        const int tile = task / g.splits, batch = tile / tiles;
+        const tile_coord position = g.order.at(tile - batch * tiles);
+        const cluster_shape& shape = g.config.cluster;
+        common.at = {batch, (position.row * shape.m + place.m) * TileM,
+                     (position.col * shape.n + place.n) * TileN};
+        common.along_n = place.along_n, common.along_m = place.along_m;
+        common.split = task - tile * g.splits;
+        common.tile = (tile * shape.m + place.m) * shape.n + place.n;
+        common.k_begin = int(int64_t(common.split) * g.k_tiles / g.splits);
+        return int(int64_t(common.split + 1) * g.k_tiles / g.splits) - common.k_begin;
+    }
+
+    struct producer {
+        static constexpr int warps = gathers ? 4 : 1;
+        static constexpr int arrivals = warps;
+
+        static TK_DEVICE void prefetch(const globals& g) {
+            if constexpr (!gathers) {
+                tma::prefetch_descriptor(g.a);
+                tma::prefetch_descriptor(g.b);
+            }
+        }
+
+        template <class Args>
+        static TK_DEVICE void load(const Args& args) {
+            const common_state& task = args.common;
+            const int k = (task.k_begin + args.iter) * TileK;
+            const int batch = task.at.batch;
+            const coord a_at = a_transposed ? coord{batch, k, task.at.row}
+                                            : coord{batch, task.at.row, k};
+            const coord b_at = b_transposed ? coord{batch, task.at.col, k}
+                                            : coord{batch, k, task.at.col};
+            if constexpr (gathers) {
+                warpgroup::load(args.input.a, args.g.a, a_at);
+                warpgroup::load(args.input.b, args.g.b, b_at);
+                fence_async_proxy();
+                warp::arrive(args.inputs_arrived);
+            } else {
+                warp::expect_bytes(args.inputs_arrived, layout::a_tile::bytes +
+                                                            layout::b_tile::bytes);
+                tma::cluster::load_async(args.input.a, args.g.a, a_at, args.inputs_arrived,
+                                         task.along_n);
+                tma::cluster::load_async(args.input.b, args.g.b, b_at, args.inputs_arrived,
+                                         task.along_m);
+            }
+        }
+    };
+
+    struct consumer {
+        struct state {
+            rt_fl<consumer_rows / 4, TileN> product;
+        };
+
+        template <class Args>
+        static TK_DEVICE void setup(const Args& args) {
+            warp::zero(args.state.product);
+        }
+
+        template <class Args>
+        static TK_DEVICE void compute(const Args& args) {
+            auto& product = args.state.product;
+            const int part = warpgroup::groupid() - 1;
+            const auto& b = args.input().b;
+            if constexpr (a_transposed) {
+                const auto& a = subtile_inplace<TileK, consumer_rows>(args.input().a, 0, part);
+                warpgroup::template mma<true, b_transposed>(product, a, b);
+            } else {
+                const auto& a = subtile_inplace<consumer_rows, TileK>(args.input().a, part, 0);
+                warpgroup::template mma<false, b_transposed>(product, a, b);
+            }
+            warpgroup::template mma_async_wait<1>(product);
+            args.template release<1>();  // the product before this one no longer reads its stage
+        }
+
+        template <class Args>
+        static TK_DEVICE void finish(const Args& args) {
+            auto& product = args.state.product;
+            warpgroup::template mma_async_wait<0>(product);
+            args.release();
+            const int part = warpgroup::groupid() - 1;
+            if (args.g.splits > 1 && !sum_splits(args, part)) return;
+            TK_UNROLL
+            for (int i = 0; i < consumer_rows / 64; ++i) {
+                TK_UNROLL
+                for (int j = 0; j < TileN / piece_cols; ++j) {
+                    auto piece = subtile<16, piece_cols>(product, i, j);
+                    const coord at = {args.common.at.batch,
+                                      args.common.at.row + part * consumer_rows + i * 64,
+                                      args.common.at.col + j * piece_cols};
+                    if (at.row >= args.g.m || at.col >= args.g.n) continue;
+                    if (args.g.out_by_tma) {
+                        store_by_tma(args, part, j % 2, piece, at);
+                    } else {
+                        store_anywhere(args, part, piece, at);
+                    }
+                }
+            }
+        }
+
+      private:
+        // Parks this split's part of the tile; the last split to come adds all of them, in order.
+        template <class Args>
+        static TK_DEVICE bool sum_splits(const Args& args, int part) {
+            auto& product = args.state.product;
+            const auto& [at, along_n, along_m, k_begin, split, tile] = args.common;
+            const int owner = tile * Consumers + part;
+            const int valid_rows = args.g.m - at.row - part * consumer_rows;
+            const int64_t floats = int64_t(consumer_rows) * TileN;
+            float* slots = args.g.workspace + owner * int64_t(args.g.splits) * floats;
+            warpgroup::store_fragment(slots + split * floats, product, valid_rows);
+            if (!warpgroup::arrive_last(args.g.counters + owner, args.g.splits,
+                                        &args.scratch.vote[part], 1 + part)) {
+                return false;
+            }
+            warpgroup::load_fragment(product, slots, valid_rows);
+            TK_NO_UNROLL
+            for (int i = 1; i < args.g.splits; ++i) {
+                warpgroup::add_fragment(product, slots + i * floats, valid_rows);
+            }
+            return true;
+        }
+
+        template <class Args, class R>
+        static TK_DEVICE void store_by_tma(const Args& args, int part, int buffer, R& piece,
+                                           coord at) {
+            auto& staged = view_as<typename layout::piece_tile>(args.scratch.pieces[part])[buffer];
+            args.g.epilogue.apply(piece, at.col);
+            if (warpgroup::warpid() == 0) tma::store_async_read_wait<1>();  // the buffer is free
+            warpgroup::sync(1 + part);
+            warpgroup::store(staged, piece);
+            fence_async_proxy();
+            warpgroup::sync(1 + part);
+            if (warpgroup::warpid() == 0) tma::store_async(args.g.out, staged, at);
+        }
+
+        template <class Args, class R>
+        static TK_DEVICE void store_anywhere(const Args& args, int part, const R& piece, coord at) {
+            auto& staged = args.scratch.pieces[part];
+            warpgroup::sync(1 + part);  // the piece before has been read
+            warpgroup::store(staged, piece);
+            warpgroup::sync(1 + part);
+            warpgroup::for_each(staged, [&](int row, int col, float value) {
+                const coord to = {at.batch, at.row + row, at.col + col};
+                if (to.row < args.g.m && to.col < args.g.n) {
+                    args.g.out_any.set(to.batch, to.row, to.col, args.g.epilogue.apply(value, to));
+                }
+            });
+        }
+    };
+};
+
+TK_NAMESPACE_END

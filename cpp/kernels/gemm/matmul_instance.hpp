@@ -1,0 +1,123 @@
+// One instance of the matrix product behind a plain function: what a generated translation unit
+// expands a line of the instance table into.
+#pragma once
+#include "kernels/gemm/matmul.hpp"
+
+TK_NAMESPACE_BEGIN
+
+// What the dispatcher knows of an instance; `describe` fills the rest from the kernel's own types,
+// so that shared memory is counted in one place.
+struct matmul_entry {
+    tk_matmul_instance info;
+    void (*run)(const tk_matmul_problem&, const tk_matmul_pointers&);
+};
+
+template <element T>
+constexpr int dtype_code = int(tag_of<T>);
+
+inline any_gl make_any(const void* data, int dtype, const int64_t* strides) {
+    return {const_cast<void*>(data), dtype_tag(dtype), strides[2], strides[0], strides[1]};
+}
+
+template <class K, class T>
+struct matmul_runner {
+    using globals = typename K::globals;
+    using template_type = lcf<K>;
+
+    static void run(const tk_matmul_problem& p, const tk_matmul_pointers& at) {
+        using layout = typename K::layout;
+        globals g{};
+        auto* a = static_cast<T*>(const_cast<void*>(at.a));
+        auto* b = static_cast<T*>(const_cast<void*>(at.b));
+        constexpr int tile_m = layout::a_tile::rows * layout::a_tile::cols / K::tile_k;
+        constexpr int tile_n = layout::b_tile::rows * layout::b_tile::cols / K::tile_k;
+        if constexpr (K::gathers) {
+            g.a = {a, p.batch, p.m, p.k, p.a_strides[2], p.a_strides[0], p.a_strides[1]};
+            g.b = {b, p.batch, p.n, p.k, p.b_strides[2], p.b_strides[1], p.b_strides[0]};
+        } else {
+            // Rows and columns of the operand as it lies in memory: columns are contiguous.
+            g.a = make_gl<typename layout::a_tile>(
+                a, p.batch, K::a_transposed ? p.k : p.m, K::a_transposed ? p.m : p.k,
+                p.a_strides[2], p.a_strides[K::a_transposed ? 1 : 0], p.cluster_n);
+            g.b = make_gl<typename layout::b_tile>(
+                b, p.batch, K::b_transposed ? p.n : p.k, K::b_transposed ? p.k : p.n,
+                p.b_strides[2], p.b_strides[K::b_transposed ? 1 : 0], p.cluster_m);
+        }
+        g.out_any = make_any(at.out, p.out_dtype, p.out_strides);
+        g.out_by_tma = at.c == nullptr && p.out_dtype == dtype_code<T> && fits_tma(p, at.out);
+        if (g.out_by_tma) {
+            g.out = make_gl<typename layout::piece_tile>(static_cast<T*>(at.out), p.batch, p.m, p.n,
+                                                         p.out_strides[2], p.out_strides[0]);
+        }
+        const int64_t bias_strides[3] = {0, p.bias_stride, 0};
+        g.epilogue = {p.alpha, p.beta, p.activation, {}, {}, int(p.m), int(p.n)};
+        if (at.bias != nullptr) g.epilogue.bias = make_any(at.bias, p.bias_dtype, bias_strides);
+        if (at.c != nullptr) g.epilogue.c = make_any(at.c, p.c_dtype, p.c_strides);
+        g.m = int(p.m), g.n = int(p.n);
+        g.k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
+        g.splits = p.splits;
+        g.workspace = at.workspace, g.counters = at.counters;
+        const auto tiles = [](int64_t size, int tile, int cluster) {
+            return int((size + int64_t(tile) * cluster - 1) / (int64_t(tile) * cluster));
+        };
+        g.order = {p.order_kind, p.order_param, tiles(p.m, tile_m, p.cluster_m),
+                   tiles(p.n, tile_n, p.cluster_n), at.order_table};
+        g.config = {p.num_stages, int(p.batch * g.order.rows * g.order.cols * p.splits),
+                    {p.cluster_m, p.cluster_n}};
+        const int blocks = p.cluster_m * p.cluster_n;
+        launch<template_type>(
+            g, {p.grid, blocks,
+                template_type::fixed_bytes + p.num_stages * template_type::bytes_per_stage,
+                p.device, at.stream});
+    }
+
+    // TMA stores need a contiguous row, and 16-byte steps from an aligned base.
+    static bool fits_tma(const tk_matmul_problem& p, const void* out) {
+        const auto steps = [](int64_t size, int64_t stride) {
+            return size == 1 || (stride > 0 && stride % 8 == 0);
+        };
+        return reinterpret_cast<uintptr_t>(out) % 16 == 0 &&
+               (p.n == 1 || p.out_strides[1] == 1) && steps(p.m, p.out_strides[0]) &&
+               steps(p.batch, p.out_strides[2]);
+    }
+
+    static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {
+        using layout = typename K::layout;
+        matmul_entry result{};
+        for (int i = 0; name[i] != '\0' && i < 63; ++i) result.info.name[i] = name[i];
+        result.info.dtype = dtype_code<T>;
+        result.info.a_major = a_major, result.info.b_major = b_major;
+        result.info.loader = K::gathers ? TK_LOADER_GATHER : TK_LOADER_TMA;
+        result.info.tile_k = K::tile_k;
+        result.info.tile_m = layout::a_tile::rows * layout::a_tile::cols / K::tile_k;
+        result.info.tile_n = layout::b_tile::rows * layout::b_tile::cols / K::tile_k;
+        result.info.consumer_warpgroups = consumers;
+        result.info.bytes_per_stage = template_type::bytes_per_stage;
+        result.info.fixed_bytes = template_type::fixed_bytes;
+        result.info.max_stages = K::max_stages;
+        result.run = &run;
+        return result;
+    }
+};
+
+// The words of the instance table.
+namespace matmul_words {
+using fp16 = half;
+using tk::bf16;
+constexpr bool a_k = false, a_m = true;  // is a transposed?
+constexpr bool b_k = true, b_n = false;  // is b?
+}  // namespace matmul_words
+
+TK_NAMESPACE_END
+
+#define TK_DEFINE_MATMUL_INSTANCE(index, dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)   \
+    TK_NAMESPACE_BEGIN                                                                             \
+    matmul_entry matmul_entry_##index() {                                                          \
+        using T = matmul_words::dtype;                                                             \
+        using kernel = matmul<T, matmul_words::a_##a, matmul_words::b_##b, loader_kind::loader,    \
+                              tile_m, tile_n, tile_k, consumers>;                                  \
+        return matmul_runner<kernel, T>::entry(                                                    \
+            #dtype "_" #a #b "_" #loader "_" #tile_m "x" #tile_n "x" #tile_k,                      \
+            matmul_words::a_##a ? 1 : 0, matmul_words::b_##b ? 0 : 1, consumers);                  \
+    }                                                                                              \
+    TK_NAMESPACE_END
