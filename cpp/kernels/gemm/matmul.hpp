@@ -22,8 +22,10 @@ struct matmul {
 
     static constexpr int num_consumer_warpgroups = Consumers;
     static constexpr int max_stages = 16;
-    static constexpr int producer_registers = gathers ? 0 : Consumers == 2 ? 40 : 56;
-    static constexpr int consumer_registers = gathers ? 0 : Consumers == 2 ? 232 : 256 - 8;
+    // Three warpgroups share 504 registers a lane; with two, or a busy producer, none need move.
+    static constexpr bool moves_registers = Consumers == 2 && !gathers;
+    static constexpr int producer_registers = moves_registers ? 40 : 0;
+    static constexpr int consumer_registers = moves_registers ? 232 : 0;
 
     struct layout {
         using a_tile = std::conditional_t<a_transposed, st<T, TileK, TileM>, st<T, TileM, TileK>>;

@@ -2,15 +2,9 @@
 // expands a line of the instance table into.
 #pragma once
 #include "kernels/gemm/matmul.hpp"
+#include "kernels/gemm/matmul_entry.hpp"
 
 TK_NAMESPACE_BEGIN
-
-// What the dispatcher knows of an instance; `describe` fills the rest from the kernel's own types,
-// so that shared memory is counted in one place.
-struct matmul_entry {
-    tk_matmul_instance info;
-    void (*run)(const tk_matmul_problem&, const tk_matmul_pointers&);
-};
 
 template <element T>
 constexpr int dtype_code = int(tag_of<T>);

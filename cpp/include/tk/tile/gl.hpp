@@ -70,21 +70,22 @@ struct any_gl {
     TK_HOST_DEVICE int64_t offset(int64_t b, int64_t r, int64_t c) const {
         return b * batch_stride + r * row_stride + c * col_stride;
     }
+    // f(pointer to the first element, with its type): one branch for as many elements as f takes.
+    template <class F>
+    TK_HOST_DEVICE auto visit(F&& f) const {
+        if (tag == dtype_tag::bf16) return f(static_cast<bf16*>(data));
+        if (tag == dtype_tag::half) return f(static_cast<half*>(data));
+        return f(static_cast<float*>(data));
+    }
     TK_HOST_DEVICE float get(int64_t b, int64_t r, int64_t c) const {
         const int64_t i = offset(b, r, c);
-        if (tag == dtype_tag::bf16) return float(static_cast<const bf16*>(data)[i]);
-        if (tag == dtype_tag::half) return float(static_cast<const half*>(data)[i]);
-        return static_cast<const float*>(data)[i];
+        return visit([&](auto* elements) { return float(elements[i]); });
     }
     TK_HOST_DEVICE void set(int64_t b, int64_t r, int64_t c, float value) const {
         const int64_t i = offset(b, r, c);
-        if (tag == dtype_tag::bf16) {
-            static_cast<bf16*>(data)[i] = bf16(value);
-        } else if (tag == dtype_tag::half) {
-            static_cast<half*>(data)[i] = half(value);
-        } else {
-            static_cast<float*>(data)[i] = value;
-        }
+        visit([&](auto* elements) {
+            elements[i] = convert<std::remove_reference_t<decltype(*elements)>>(value);
+        });
     }
 };
 

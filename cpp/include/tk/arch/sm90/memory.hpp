@@ -87,11 +87,13 @@ struct memory_ops {
     template <int Length>
     static TK_DEVICE void load(row_vec<float, Length>& dst, const any_gl& src, int first,
                                int length) {
-        TK_UNROLL
-        for (int j = 0; j < Length / 4; ++j) {
-            const int col = first + j / 2 * 8 + lane() % 4 * 2 + j % 2;
-            dst.data[j] = col < length ? src.get(0, 0, col) : 0.0f;
-        }
+        src.visit([&](const auto* elements) {
+            TK_UNROLL
+            for (int j = 0; j < Length / 4; ++j) {
+                const int col = first + j / 2 * 8 + lane() % 4 * 2 + j % 2;
+                dst.data[j] = col < length ? float(elements[col * src.col_stride]) : 0.0f;
+            }
+        });
     }
 
     // Parks a register tile in global memory, and takes or adds it back, in the order in which the

@@ -35,7 +35,9 @@ TK_DEVICE int rank() { return int(cute::block_rank_in_cluster()); }
 // Every thread of every block of the cluster. Makes barrier initialisation visible to the cluster.
 TK_DEVICE void sync() { cute::cluster_sync(); }
 
-// One arrival of the calling warp at the same semaphore of every block in `mask`.
+// One arrival of the calling warp at the same semaphore of every block in `mask`. No memory of this
+// warp's is released to the other blocks: what it tells them is that its asynchronous reads are
+// done. (Release at cluster scope would cost a fence through L2 each time.)
 TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
     const uint32_t lane = uint32_t(detail::lane());
     if ((mask >> lane) & 1u) {
@@ -43,7 +45,7 @@ TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
             "{\n"
             ".reg .b32 remote;\n"
             "mapa.shared::cluster.u32 remote, %0, %1;\n"
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
             "}\n" ::"r"(detail::shared_address(&sem)),
             "r"(lane)
             : "memory");

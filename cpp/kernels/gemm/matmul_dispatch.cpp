@@ -1,0 +1,127 @@
+// The C interface of the matrix product, over the table of instances. Compiled once for each
+// architecture; needs none of CuTe.
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm/matmul_entry.hpp"
+#include "tk/grid/order.hpp"
+
+TK_NAMESPACE_BEGIN
+
+
+// The generated translation units define matmul_entry_0, matmul_entry_1, …; `instance_list.inc` is
+// generated beside them, with a line TK_MATMUL_ENTRY(index) for each.
+#define TK_MATMUL_ENTRY(index) matmul_entry matmul_entry_##index();
+#include "instance_list.inc"
+#undef TK_MATMUL_ENTRY
+
+namespace {
+
+const std::vector<matmul_entry>& entries() {
+    static const std::vector<matmul_entry> table = {
+#define TK_MATMUL_ENTRY(index) matmul_entry_##index(),
+#include "instance_list.inc"
+#undef TK_MATMUL_ENTRY
+    };
+    return table;
+}
+
+thread_local std::string last_error;
+
+const matmul_entry& entry_of(const tk_matmul_problem& p) {
+    if (p.instance < 0 || size_t(p.instance) >= entries().size()) {
+        throw std::out_of_range("instance " + std::to_string(p.instance) + " is not one of " +
+                                std::to_string(entries().size()));
+    }
+    return entries()[size_t(p.instance)];
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The output tiles that the grid covers, those beyond the edge in a last cluster included.
+int64_t covered_tiles(const tk_matmul_problem& p) {
+    const tk_matmul_instance& info = entry_of(p).info;
+    const int64_t rows = ceil_div(p.m, int64_t(info.tile_m) * p.cluster_m) * p.cluster_m;
+    const int64_t cols = ceil_div(p.n, int64_t(info.tile_n) * p.cluster_n) * p.cluster_n;
+    return p.batch * rows * cols;
+}
+
+void check(bool legal, const char* what) {
+    if (!legal) throw std::invalid_argument(what);
+}
+
+void check_plan(const tk_matmul_problem& p) {
+    const tk_matmul_instance& info = entry_of(p).info;
+    const int64_t k_tiles = ceil_div(p.k, info.tile_k);
+    check(p.num_stages >= 1 && p.num_stages <= info.max_stages, "num_stages is out of range");
+    check(p.cluster_m >= 1 && p.cluster_n >= 1 && p.cluster_m * p.cluster_n <= 8,
+          "a cluster has 1 to 8 blocks");
+    check(p.grid >= 1 && p.grid % (p.cluster_m * p.cluster_n) == 0,
+          "grid must be a positive multiple of the cluster's blocks");
+    check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),
+          "splits must be between 1 and the number of K tiles");
+    check(p.order_kind >= 0 && p.order_kind <= 5, "order_kind is not one of 0 to 5");
+    check(p.m < (int64_t(1) << 31) && p.n < (int64_t(1) << 31) && p.k < (int64_t(1) << 31),
+          "m, n and k must be below 2^31");
+    check(covered_tiles(p) * p.splits < (int64_t(1) << 31), "more than 2^31 tiles");
+}
+
+}  // namespace
+
+TK_NAMESPACE_END
+
+extern "C" {
+
+__attribute__((visibility("default"))) int tk_abi_version(void) { return TK_ABI_VERSION; }
+
+__attribute__((visibility("default"))) const char* tk_last_error(void) {
+    return tk::last_error.c_str();
+}
+
+__attribute__((visibility("default"))) int tk_num_matmul_instances(void) {
+    return int(tk::entries().size());
+}
+
+__attribute__((visibility("default"))) int tk_get_matmul_instance(int index,
+                                                                  tk_matmul_instance* out) {
+    if (index < 0 || size_t(index) >= tk::entries().size()) return 1;
+    *out = tk::entries()[size_t(index)].info;
+    return 0;
+}
+
+__attribute__((visibility("default"))) int64_t
+tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
+    if (p->splits <= 1) return 0;
+    const tk_matmul_instance& info = tk::entry_of(*p).info;
+    return tk::covered_tiles(*p) * p->splits * info.tile_m * info.tile_n * int64_t(sizeof(float));
+}
+
+__attribute__((visibility("default"))) int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
+    if (p->splits <= 1) return 0;
+    return tk::covered_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
+}
+
+__attribute__((visibility("default"))) int tk_matmul(const tk_matmul_problem* p,
+                                                     const tk_matmul_pointers* at) {
+    try {
+        if (p->m == 0 || p->n == 0 || p->batch == 0) return 0;
+        tk::check_plan(*p);
+        tk::entry_of(*p).run(*p, *at);
+        return 0;
+    } catch (const std::exception& error) {
+        tk::last_error = error.what();
+        return 1;
+    }
+}
+
+__attribute__((visibility("default"))) int tk_order_tile(int kind, int param, int rows, int cols,
+                                                         const int32_t* table, int64_t index,
+                                                         int32_t* row, int32_t* col) {
+    if (rows < 1 || cols < 1 || index < 0 || index >= int64_t(rows) * cols) return 1;
+    const tk::tile_coord at = tk::tile_order{kind, param, rows, cols, table}.at(int(index));
+    *row = at.row;
+    *col = at.col;
+    return 0;
+}
+}
