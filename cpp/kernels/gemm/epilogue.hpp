@@ -17,11 +17,16 @@ struct matmul_epilogue {
     template <class F>
     TK_DEVICE void with_activation(F&& f) const {
         switch (activation) {
-            case TK_RELU: return f(functions::relu{});
-            case TK_GELU: return f(functions::gelu{});
-            case TK_GELU_TANH: return f(functions::gelu_tanh{});
-            case TK_SILU: return f(functions::silu{});
-            default: return;
+            case TK_RELU:
+                return f(functions::relu{});
+            case TK_GELU:
+                return f(functions::gelu{});
+            case TK_GELU_TANH:
+                return f(functions::gelu_tanh{});
+            case TK_SILU:
+                return f(functions::silu{});
+            default:
+                return;
         }
     }
 

@@ -95,18 +95,18 @@ struct matmul {
             const common_state& task = args.common;
             const int k = (task.k_begin + args.iter) * TileK;
             const int batch = task.at.batch;
-            const coord a_at = a_transposed ? coord{batch, k, task.at.row}
-                                            : coord{batch, task.at.row, k};
-            const coord b_at = b_transposed ? coord{batch, task.at.col, k}
-                                            : coord{batch, k, task.at.col};
+            const coord a_at =
+                a_transposed ? coord{batch, k, task.at.row} : coord{batch, task.at.row, k};
+            const coord b_at =
+                b_transposed ? coord{batch, task.at.col, k} : coord{batch, k, task.at.col};
             if constexpr (gathers) {
                 warpgroup::load(args.input.a, args.g.a, a_at);
                 warpgroup::load(args.input.b, args.g.b, b_at);
                 fence_async_proxy();
                 warp::arrive(args.inputs_arrived);
             } else {
-                warp::expect_bytes(args.inputs_arrived, layout::a_tile::bytes +
-                                                            layout::b_tile::bytes);
+                warp::expect_bytes(args.inputs_arrived,
+                                   layout::a_tile::bytes + layout::b_tile::bytes);
                 tma::cluster::load_async(args.input.a, args.g.a, a_at, args.inputs_arrived,
                                          task.along_n);
                 tma::cluster::load_async(args.input.b, args.g.b, b_at, args.inputs_arrived,

@@ -9,20 +9,18 @@
 
 TK_NAMESPACE_BEGIN
 
-
-// The generated translation units define matmul_entry_0, matmul_entry_1, …; `instance_list.inc` is
-// generated beside them, with a line TK_MATMUL_ENTRY(index) for each.
-#define TK_MATMUL_ENTRY(index) matmul_entry matmul_entry_##index();
-#include "instance_list.inc"
-#undef TK_MATMUL_ENTRY
+// Each generated translation unit defines the entry of one line of the table.
+#define TK_MATMUL_INSTANCE(...) matmul_entry TK_MATMUL_ENTRY(__VA_ARGS__)();
+#include "kernels/gemm/instances.inc"
+#undef TK_MATMUL_INSTANCE
 
 namespace {
 
 const std::vector<matmul_entry>& entries() {
     static const std::vector<matmul_entry> table = {
-#define TK_MATMUL_ENTRY(index) matmul_entry_##index(),
-#include "instance_list.inc"
-#undef TK_MATMUL_ENTRY
+#define TK_MATMUL_INSTANCE(...) TK_MATMUL_ENTRY(__VA_ARGS__)(),
+#include "kernels/gemm/instances.inc"
+#undef TK_MATMUL_INSTANCE
     };
     return table;
 }
@@ -73,37 +71,30 @@ TK_NAMESPACE_END
 
 extern "C" {
 
-__attribute__((visibility("default"))) int tk_abi_version(void) { return TK_ABI_VERSION; }
+int tk_abi_version(void) { return TK_ABI_VERSION; }
 
-__attribute__((visibility("default"))) const char* tk_last_error(void) {
-    return tk::last_error.c_str();
-}
+const char* tk_last_error(void) { return tk::last_error.c_str(); }
 
-__attribute__((visibility("default"))) int tk_num_matmul_instances(void) {
-    return int(tk::entries().size());
-}
+int tk_num_matmul_instances(void) { return int(tk::entries().size()); }
 
-__attribute__((visibility("default"))) int tk_get_matmul_instance(int index,
-                                                                  tk_matmul_instance* out) {
+int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
     if (index < 0 || size_t(index) >= tk::entries().size()) return 1;
     *out = tk::entries()[size_t(index)].info;
     return 0;
 }
 
-__attribute__((visibility("default"))) int64_t
-tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
+int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
     if (p->splits <= 1) return 0;
     const tk_matmul_instance& info = tk::entry_of(*p).info;
     return tk::covered_tiles(*p) * p->splits * info.tile_m * info.tile_n * int64_t(sizeof(float));
 }
 
-__attribute__((visibility("default"))) int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
+int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
     if (p->splits <= 1) return 0;
     return tk::covered_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
 }
 
-__attribute__((visibility("default"))) int tk_matmul(const tk_matmul_problem* p,
-                                                     const tk_matmul_pointers* at) {
+int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
     try {
         if (p->m == 0 || p->n == 0 || p->batch == 0) return 0;
         tk::check_plan(*p);
@@ -115,9 +106,8 @@ __attribute__((visibility("default"))) int tk_matmul(const tk_matmul_problem* p,
     }
 }
 
-__attribute__((visibility("default"))) int tk_order_tile(int kind, int param, int rows, int cols,
-                                                         const int32_t* table, int64_t index,
-                                                         int32_t* row, int32_t* col) {
+int tk_order_tile(int kind, int param, int rows, int cols, const int32_t* table, int64_t index,
+                  int32_t* row, int32_t* col) {
     if (rows < 1 || cols < 1 || index < 0 || index >= int64_t(rows) * cols) return 1;
     const tk::tile_coord at = tk::tile_order{kind, param, rows, cols, table}.at(int(index));
     *row = at.row;

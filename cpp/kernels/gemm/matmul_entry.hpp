@@ -10,4 +10,8 @@ struct matmul_entry {
     void (*run)(const tk_matmul_problem&, const tk_matmul_pointers&);
 };
 
+// The name of the function that returns an instance's entry, from its line in the table.
+#define TK_MATMUL_ENTRY(dtype, a, b, loader, tile_m, tile_n, tile_k, consumers) \
+    matmul_entry_##dtype##_##a##b##_##loader##_##tile_m##x##tile_n##x##tile_k##_##consumers
+
 TK_NAMESPACE_END

@@ -56,7 +56,8 @@ struct matmul_runner {
         };
         g.order = {p.order_kind, p.order_param, tiles(p.m, tile_m, p.cluster_m),
                    tiles(p.n, tile_n, p.cluster_n), at.order_table};
-        g.config = {p.num_stages, int(p.batch * g.order.rows * g.order.cols * p.splits),
+        g.config = {p.num_stages,
+                    int(p.batch * g.order.rows * g.order.cols * p.splits),
                     {p.cluster_m, p.cluster_n}};
         const int blocks = p.cluster_m * p.cluster_n;
         launch<template_type>(
@@ -70,9 +71,8 @@ struct matmul_runner {
         const auto steps = [](int64_t size, int64_t stride) {
             return size == 1 || (stride > 0 && stride % 8 == 0);
         };
-        return reinterpret_cast<uintptr_t>(out) % 16 == 0 &&
-               (p.n == 1 || p.out_strides[1] == 1) && steps(p.m, p.out_strides[0]) &&
-               steps(p.batch, p.out_strides[2]);
+        return reinterpret_cast<uintptr_t>(out) % 16 == 0 && (p.n == 1 || p.out_strides[1] == 1) &&
+               steps(p.m, p.out_strides[0]) && steps(p.batch, p.out_strides[2]);
     }
 
     static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {
@@ -104,14 +104,15 @@ constexpr bool b_k = true, b_n = false;  // is b?
 
 TK_NAMESPACE_END
 
-#define TK_DEFINE_MATMUL_INSTANCE(index, dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)   \
-    TK_NAMESPACE_BEGIN                                                                             \
-    matmul_entry matmul_entry_##index() {                                                          \
-        using T = matmul_words::dtype;                                                             \
-        using kernel = matmul<T, matmul_words::a_##a, matmul_words::b_##b, loader_kind::loader,    \
-                              tile_m, tile_n, tile_k, consumers>;                                  \
-        return matmul_runner<kernel, T>::entry(                                                    \
-            #dtype "_" #a #b "_" #loader "_" #tile_m "x" #tile_n "x" #tile_k,                      \
-            matmul_words::a_##a ? 1 : 0, matmul_words::b_##b ? 0 : 1, consumers);                  \
-    }                                                                                              \
+// The index is the build's; an entry is found by its line.
+#define TK_DEFINE_MATMUL_INSTANCE(index, dtype, a, b, loader, tile_m, tile_n, tile_k, consumers) \
+    TK_NAMESPACE_BEGIN                                                                           \
+    matmul_entry TK_MATMUL_ENTRY(dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)() {     \
+        using T = matmul_words::dtype;                                                           \
+        using kernel = matmul<T, matmul_words::a_##a, matmul_words::b_##b, loader_kind::loader,  \
+                              tile_m, tile_n, tile_k, consumers>;                                \
+        return matmul_runner<kernel, T>::entry(                                                  \
+            #dtype "_" #a #b "_" #loader "_" #tile_m "x" #tile_n "x" #tile_k,                    \
+            matmul_words::a_##a ? 1 : 0, matmul_words::b_##b ? 0 : 1, consumers);                \
+    }                                                                                            \
     TK_NAMESPACE_END
