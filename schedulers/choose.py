@@ -1,0 +1,204 @@
+"""Choosing among candidates, the same for every family of kernels: enumerate, drop, rank.
+
+A family (the matrix product, later attention and others) says which candidates there are and what
+each costs; nothing here knows which family it is working for. Candidates come in groups that differ
+in their tile order alone, because a group can say cheaply what no order of it can beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, Protocol
+
+from tk.schedulers.cost import Prediction
+from tk.schedulers.device import Device
+from tk.schedulers.instance import Instance
+from tk.schedulers.order import Order
+
+_HOPELESS = 1.25  # a group whose bound is this far behind the best is not looked at further
+_CLOSE = 1.03  # groups this close to the best have all their orders tried
+_FIRST_ORDERS = 2  # how many are tried in every group
+_TIE = 1e-3  # predictions closer than this are equal; the earlier candidate wins
+_TABLE_GAIN = 0.99  # an order that needs a table must be this much faster
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a plan decides: everything that a launch needs beside the problem itself."""
+
+    instance: Instance
+    num_stages: int
+    cluster: tuple[int, int]
+    order: Order
+    splits: int
+    grid: int  # blocks
+
+    def __post_init__(self) -> None:
+        if len(self.cluster) != 2 or min(self.cluster) < 1:
+            raise ValueError(f"cluster is {self.cluster!r}; needs two numbers >= 1")
+        for name in ("num_stages", "splits", "grid"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; needs >= 1")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.instance.tile} ({self.instance.consumer_warpgroups}), {self.num_stages} stages,"
+            f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits},"
+            f" grid {self.grid}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "instance": self.instance.to_dict(),
+            "num_stages": self.num_stages,
+            "cluster": list(self.cluster),
+            "order": self.order.to_dict(),
+            "splits": self.splits,
+            "grid": self.grid,
+        }
+
+    @staticmethod
+    def from_dict(record: dict[str, Any]) -> Choice:
+        """The inverse of `to_dict`. ValueError names a missing field."""
+        try:
+            first, second = record["cluster"]
+            return Choice(
+                instance=Instance.from_dict(record["instance"]),
+                num_stages=int(record["num_stages"]),
+                cluster=(int(first), int(second)),
+                order=Order(**record["order"]),
+                splits=int(record["splits"]),
+                grid=int(record["grid"]),
+            )
+        except KeyError as error:
+            raise ValueError(f"plan record lacks {error}") from None
+        except TypeError as error:
+            raise ValueError(f"plan record is malformed: {error}") from None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A legal choice and what the model says of it."""
+
+    choice: Choice
+    prediction: Prediction
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Something that was not considered, and the reason in one line."""
+
+    what: str
+    reason: str
+
+
+class Group(Protocol):
+    """Candidates that differ in their order alone."""
+
+    def floor(self) -> float:
+        """Seconds that no order of this group can beat."""
+        ...
+
+    def orders(self) -> Sequence[Order]:
+        """Closed forms worth trying, the most robust first (it wins ties)."""
+        ...
+
+    def table_orders(self) -> Sequence[Order]:
+        """Orders by table worth trying, if this group wins; they cost time to plan and to send."""
+        ...
+
+    def choice(self, order: Order) -> Choice:
+        """The candidate with that order."""
+        ...
+
+    def predict(self, order: Order) -> Prediction:
+        """What the model says of it."""
+        ...
+
+
+class Family(Protocol):
+    """A family of kernels, as `register` takes it."""
+
+    name: str
+
+    def groups(
+        self, problem: Any, device: Device, instances: Iterable[Instance]
+    ) -> tuple[list[Group], list[Rejected]]:
+        """All candidates, and what was dropped."""
+        ...
+
+    def illegal(self, problem: Any, device: Device, choice: Choice) -> str | None:
+        """Why the choice cannot run, in one line, or None when it can."""
+        ...
+
+    def default_grid(self, problem: Any, device: Device, choice: Choice) -> int:
+        """Blocks to launch for a choice, whatever its own grid is."""
+        ...
+
+    def group_of(self, problem: Any, device: Device, choice: Choice) -> Group:
+        """The group that a choice belongs to (for a plan made by hand)."""
+        ...
+
+    def problem_from_dict(self, record: dict[str, Any]) -> Any:
+        """A problem from its plain values."""
+        ...
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Makes a family known by its name, which its problems carry as `family`."""
+    _FAMILIES[family.name] = family
+
+
+def family_named(name: str) -> Family:
+    """The registered family. ValueError lists the known ones."""
+    if name not in _FAMILIES:
+        raise ValueError(f"unknown kernel family {name!r}; known: {', '.join(_FAMILIES)}")
+    return _FAMILIES[name]
+
+
+def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
+    """The best candidates, fastest first: of every group its best order, of the winner's them all.
+
+    At most `keep` groups are returned. Groups are taken in the order of their lower bounds and
+    those too far behind the best are left out; all orders are tried only in those that are close.
+    """
+    bounded = sorted((group.floor(), index) for index, group in enumerate(groups))
+    best = float("inf")
+    found: list[tuple[Group, list[Candidate]]] = []
+    for bound, index in bounded:
+        if bound > best * (_HOPELESS if len(found) < keep else 1.0):
+            break
+        group = groups[index]
+        candidates = _predicted(group, group.orders()[:_FIRST_ORDERS])
+        best = min(best, candidates[0].prediction.seconds)
+        found.append((group, candidates))
+    if not found:
+        return []
+    for group, candidates in found:
+        if candidates[0].prediction.seconds <= best * _CLOSE:
+            candidates += _predicted(group, group.orders()[_FIRST_ORDERS:])
+            candidates.sort(key=_key)
+    found.sort(key=lambda entry: _key(entry[1][0]))
+    winner, orders = found[0]
+    for order in winner.table_orders():
+        by_table = Candidate(winner.choice(order), winner.predict(order))
+        gained = by_table.prediction.seconds < _TABLE_GAIN * orders[0].prediction.seconds
+        orders.insert(0 if gained else len(orders), by_table)
+    others = [candidates[0] for _, candidates in found[1:keep]]
+    return [orders[0], *sorted(orders[1:] + others, key=lambda c: c.prediction.seconds)]
+
+
+def _predicted(group: Group, orders: Sequence[Order]) -> list[Candidate]:
+    """Those candidates of a group, fastest first."""
+    return sorted((Candidate(group.choice(o), group.predict(o)) for o in orders), key=_key)
+
+
+def _key(candidate: Candidate) -> int:
+    """The predicted time in steps of _TIE: sorting by it keeps the earlier of two equal ones."""
+    return int(log(candidate.prediction.seconds) / _TIE)

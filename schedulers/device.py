@@ -1,0 +1,191 @@
+"""A device as the model sees it: a few numbers with units, from data sheets or fitted to timings.
+
+The catalogue of known devices, with the source of every figure, is `tk.schedulers.catalogue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Device:
+    """What planning needs to know of a device. Rates are those that a kernel reaches, not peaks.
+
+    The first group describes the hardware, the second its rates, the third holds the constants of
+    the time model that have no data sheet: they are fitted to timings (`tk.schedulers.fit`).
+    """
+
+    name: str
+
+    # Hardware.
+    num_sms: int
+    shared_memory_per_block: int  # bytes that one thread block may use
+    l2_bytes: int
+    clock_hz: float  # highest clock
+    max_cluster: int = 8  # thread blocks of a cluster
+
+    # Rates.
+    peak_flops: Mapping[str, float] = field(default_factory=dict, hash=False)  # FLOP/s by dtype
+    dram_bandwidth: float = 0.0  # bytes/s, read and written together
+    l2_bandwidth: float = 0.0  # bytes/s from L2 to all multiprocessors
+    sm_bandwidth: float = 0.0  # bytes/s from L2 into one multiprocessor
+    shared_bandwidth: float = 0.0  # bytes/s of one multiprocessor's shared memory
+    store_bandwidth: float = 0.0  # bytes/s that one multiprocessor's epilogue writes
+
+    # Power. Work whose energy exceeds the limit runs at a lower clock.
+    power_watts: float = 0.0  # the limit less what an idle chip draws; 0: never binds
+    joules_per_flop: float = 0.0
+    joules_per_l2_byte: float = 0.0  # from L2 into a multiprocessor
+    joules_per_dram_byte: float = 0.0
+    power_exponent: float = 0.5  # time grows with (energy over limit) to this power
+    power_ramp_s: float = 0.0  # work shorter than this runs ahead of the power limit
+
+    # Fitted constants of the time model.
+    launch_overhead_s: float = 0.0  # a lone kernel between two events
+    cluster_overhead_s: float = 0.0  # what a cluster adds to a launch
+    fill_s: float = 0.0  # from the start of a block to its first product
+    load_latency_s: float = 0.0  # from asking for a stage to having it, under load
+    stage_overhead_s: float = 0.0  # barriers of one K tile, shared by the consumer warpgroups
+    epilogue_overhead_s: float = 0.0  # of one output tile, beside its bytes
+    split_overhead_s: float = 0.0  # arriving at a split tile: fence, counter, wait for the others
+    l2_usable: float = 1.0  # fraction of l2_bytes that keeps operands between waves
+    shared_miss_fraction: float = 0.0  # of loads that another block's load should have served
+    wave_drift: float = 0.0  # how far blocks of a wave drift apart, as a fraction of K
+    gather_fraction: float = 1.0  # of sm_bandwidth that the gather loader reaches
+    overlap_exponent: float = 6.0  # p of the p-norm that joins overlapping times
+
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("num_sms", "shared_memory_per_block", "l2_bytes", "max_cluster"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs an int >= 1")
+        for name in ("clock_hz", *_POSITIVE_RATES):
+            value = getattr(self, name)
+            if not value > 0:
+                raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs a number > 0")
+        for dtype, rate in self.peak_flops.items():
+            if not rate > 0:
+                raise ValueError(
+                    f"device {self.name!r}: peak_flops[{dtype!r}] is {rate!r}; needs > 0"
+                )
+
+    @staticmethod
+    def named(name: str) -> Device:
+        """The catalogue's record of that name, e.g. "h200". ValueError lists the names."""
+        from tk.schedulers.catalogue import CATALOGUE
+
+        key = name.lower().replace("_", "-").replace(" ", "-")
+        if key not in CATALOGUE:
+            raise ValueError(f"unknown device {name!r}; known: {', '.join(CATALOGUE)}")
+        return CATALOGUE[key]
+
+    @staticmethod
+    def names() -> list[str]:
+        """The names that `Device.named` takes."""
+        from tk.schedulers.catalogue import CATALOGUE
+
+        return list(CATALOGUE)
+
+    @staticmethod
+    def from_properties(
+        *,
+        name: str,
+        num_sms: int,
+        shared_memory_per_block: int,
+        l2_bytes: int,
+        clock_hz: float | None = None,
+    ) -> Device:
+        """The device that a driver reports, e.g. name "NVIDIA H200".
+
+        The rates are those of the catalogue's device of that name (H100 SXM when none matches),
+        scaled by the number of multiprocessors: a MIG slice gets its share. Rates of the tensor
+        cores and of L2 also scale with the clock when it is not the catalogue's.
+        """
+        from tk.schedulers.catalogue import nearest
+
+        return scaled(
+            nearest(name),
+            name=name,
+            num_sms=num_sms,
+            shared_memory_per_block=shared_memory_per_block,
+            l2_bytes=l2_bytes,
+            clock_hz=clock_hz,
+        )
+
+    def flops(self, dtype: str) -> float:
+        """FLOP/s of the tensor cores for operands of `dtype`. ValueError names the known ones."""
+        if dtype not in self.peak_flops:
+            known = ", ".join(self.peak_flops)
+            raise ValueError(f"device {self.name!r} has no rate for dtype {dtype!r}; has {known}")
+        return self.peak_flops[dtype]
+
+    def clusters_at_once(self, cluster_size: int) -> int:
+        """Clusters of that many blocks that run at the same time, one block a multiprocessor."""
+        return self.num_sms // cluster_size
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings and dicts, for JSON."""
+        record = {f.name: getattr(self, f.name) for f in fields(self)}
+        record["peak_flops"] = dict(self.peak_flops)
+        record["sources"] = dict(self.sources)
+        return record
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Device:
+        """The inverse of `to_dict`. ValueError names a missing or unknown field."""
+        known = {f.name for f in fields(Device)}
+        unknown = sorted(set(record) - known)
+        if unknown:
+            raise ValueError(f"device record has unknown fields: {', '.join(unknown)}")
+        try:
+            return Device(**record)
+        except TypeError as error:
+            raise ValueError(f"device record is incomplete: {error}") from None
+
+
+_POSITIVE_RATES = (
+    "dram_bandwidth",
+    "l2_bandwidth",
+    "sm_bandwidth",
+    "shared_bandwidth",
+    "store_bandwidth",
+    "overlap_exponent",
+)
+
+
+def scaled(
+    base: Device,
+    *,
+    name: str,
+    num_sms: int | None = None,
+    shared_memory_per_block: int | None = None,
+    l2_bytes: int | None = None,
+    clock_hz: float | None = None,
+    **changes: Any,
+) -> Device:
+    """`base` with other counts; its chip-wide rates follow the multiprocessors and the clock."""
+    sms = base.num_sms if num_sms is None else num_sms
+    clock = base.clock_hz if clock_hz is None else clock_hz
+    share = sms / base.num_sms
+    speed = clock / base.clock_hz
+    made: dict[str, Any] = {
+        "name": name,
+        "num_sms": sms,
+        "shared_memory_per_block": shared_memory_per_block or base.shared_memory_per_block,
+        "l2_bytes": l2_bytes or base.l2_bytes,
+        "clock_hz": clock,
+        "peak_flops": {d: rate * share * speed for d, rate in base.peak_flops.items()},
+        "l2_bandwidth": base.l2_bandwidth * share * speed,
+        "sm_bandwidth": base.sm_bandwidth * speed,
+        "shared_bandwidth": base.shared_bandwidth * speed,
+        "store_bandwidth": base.store_bandwidth * speed,
+        "dram_bandwidth": base.dram_bandwidth * min(share, 1.0),
+        "power_watts": base.power_watts * share,
+    }
+    made.update(changes)
+    return replace(base, **made)

@@ -1,0 +1,244 @@
+"""The matrix product as a family: its candidates, what makes one illegal, and `plan_gemm`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Any
+
+from tk.schedulers.choose import Choice, Group, Rejected, register
+from tk.schedulers.device import Device
+from tk.schedulers.gemm_cost import GemmCost, GemmShape
+from tk.schedulers.instance import Instance
+from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
+from tk.schedulers.pipeline import num_stages_for, stages_that_fit
+from tk.schedulers.plan import Plan, make_plan
+from tk.schedulers.problem import GemmProblem
+from tk.schedulers.walk import ceil_div, cluster_grid
+
+CLUSTERS = ((1, 1), (2, 1), (1, 2))
+"""Cluster shapes (along M, along N) that are tried."""
+
+_MAX_SPLITS = 64
+_MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
+_MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
+
+
+class GemmGroup(GemmCost):
+    """The candidates of one instance, cluster, split and depth."""
+
+    def __init__(
+        self,
+        problem: GemmProblem,
+        device: Device,
+        instance: Instance,
+        cluster: tuple[int, int],
+        splits: int,
+        num_stages: int,
+        grid: int | None = None,
+    ) -> None:
+        super().__init__(problem, device, instance, cluster, splits, num_stages, grid)
+        self.cluster = cluster
+        self.num_stages = num_stages
+        self.grid = self.clusters * cluster[0] * cluster[1] if grid is None else grid
+
+    def choice(self, order: Order) -> Choice:
+        """The candidate with that order."""
+        return Choice(self.instance, self.num_stages, self.cluster, order, self.splits, self.grid)
+
+    def orders(self) -> Sequence[Order]:
+        """Bands whose waves are about square in bytes, then the plain orders."""
+        rows, cols = self.shape.rows, self.shape.cols
+        if rows == 1 or cols == 1:
+            return (Order("row"),)
+        wave = max(self.clusters / self.splits, 1.0)
+        square = sqrt(wave * max(self.col_bytes, 1.0) / max(self.row_bytes, 1.0))
+        found: dict[Order, None] = {}
+        for factor in (1.0, 0.5, 2.0):
+            for kind, lines, ideal in (
+                ("grouped_m", rows, square * factor),
+                ("grouped_n", cols, wave / square * factor),
+            ):
+                width = min(max(round(ideal), 1), lines)
+                width = ceil_div(lines, ceil_div(lines, width))  # bands of even width
+                if width > 1:
+                    found[Order(kind, width)] = None
+            if self.full_rounds == 0:
+                break  # one wave: every order reads the same bytes
+        found[Order("row")] = None
+        if self.full_rounds > 0:
+            found[Order("column")] = None
+            found[Order("snake")] = None
+        return tuple(found)
+
+    def table_orders(self) -> Sequence[Order]:
+        """Hilbert, where the grid is a few waves of a table that is quickly made."""
+        tiles = self.shape.rows * self.shape.cols
+        if (
+            self.full_rounds == 0
+            or tiles > _MAX_TABLE_TILES
+            or min(self.shape.rows, self.shape.cols) < 4
+        ):
+            return ()
+        return (Order("hilbert"),)
+
+
+def _instance_reason(problem: GemmProblem, device: Device, instance: Instance) -> str | None:
+    if instance.dtype != problem.dtype:
+        return f"its operands are {instance.dtype}, the problem's {problem.dtype}"
+    if instance.dtype not in device.peak_flops:
+        return f"{device.name} has no rate for {instance.dtype}"
+    if problem.loader == "gather" and instance.loader != "gather":
+        return "TMA cannot load these operands (strides or alignment)"
+    if instance.loader == "tma":
+        for operand, have, want in (
+            ("a", instance.a_major, problem.a_major),
+            ("b", instance.b_major, problem.b_major),
+        ):
+            if have != want:
+                return f"it loads {operand} with {have} contiguous, the problem has {want}"
+    if stages_that_fit(instance, device) < 1:
+        return (
+            f"a stage of {instance.bytes_per_stage} bytes and {instance.fixed_bytes} fixed bytes"
+            f" exceed {device.shared_memory_per_block} bytes of shared memory"
+        )
+    return None
+
+
+def _cluster_reason(device: Device, instance: Instance, cluster: tuple[int, int]) -> str | None:
+    size = cluster[0] * cluster[1]
+    if cluster[0] < 1 or cluster[1] < 1 or size > device.max_cluster:
+        return f"cluster {cluster[0]}x{cluster[1]}: a cluster has 1 to {device.max_cluster} blocks"
+    if size > device.num_sms:
+        return f"cluster {cluster[0]}x{cluster[1]} needs more blocks than the device runs at once"
+    if size > 1 and instance.loader != "tma":
+        return f"cluster {cluster[0]}x{cluster[1]}: only the tma loader multicasts"
+    return None
+
+
+def _splits_reason(splits: int, k_tiles: int) -> str | None:
+    if not 1 <= splits <= max(k_tiles, 1):
+        return f"splits is {splits}; K has {k_tiles} tiles, so 1 to {max(k_tiles, 1)}"
+    return None
+
+
+def _split_counts(tiles: int, at_once: int, k_tiles: int) -> list[int]:
+    """Splits worth trying: those that fill one, two or three rounds, and a few small ones."""
+    if tiles >= 4 * at_once or k_tiles < 2:
+        return [1]
+    wanted = {1, 2, 3, 4} | {rounds * at_once // tiles for rounds in (1, 2, 3)}
+    most = min(k_tiles, _MAX_SPLITS)
+    return sorted(s for s in wanted if 1 <= s <= most and s * tiles <= 4 * at_once)
+
+
+class GemmFamily:
+    """The matrix product, for the registry of families."""
+
+    name = "gemm"
+
+    def groups(
+        self, problem: GemmProblem, device: Device, instances: Iterable[Instance]
+    ) -> tuple[list[Group], list[Rejected]]:
+        """Instances x clusters x splits at the deepest ring that fits."""
+        groups: list[Group] = []
+        rejected: list[Rejected] = []
+        usable: list[Instance] = []
+        for instance in instances:
+            reason = _instance_reason(problem, device, instance)
+            if reason is None:
+                usable.append(instance)
+            else:
+                rejected.append(Rejected(instance.name, reason))
+        by_tma = [i for i in usable if i.loader == "tma"]
+        if by_tma and len(by_tma) < len(usable):
+            for instance in usable:
+                if instance.loader != "tma":
+                    rejected.append(Rejected(instance.name, "TMA can load these operands"))
+            usable = by_tma
+        for instance in usable:
+            num_stages = num_stages_for(instance, device)
+            tiles_m = ceil_div(problem.m, instance.tile_m)
+            tiles_n = ceil_div(problem.n, instance.tile_n)
+            k_tiles = ceil_div(problem.k, instance.tile_k)
+            for cluster in CLUSTERS:
+                reason = _cluster_reason(device, instance, cluster)
+                if reason is None and (cluster[0] > tiles_m or cluster[1] > tiles_n):
+                    reason = f"cluster {cluster[0]}x{cluster[1]} on {tiles_m}x{tiles_n} tiles"
+                if reason is None:
+                    rows, cols = cluster_grid(tiles_m, tiles_n, cluster)
+                    if rows * cols * problem.batch > _MAX_INDEX:
+                        reason = f"{rows}x{cols} cluster tiles do not fit in 32 bits"
+                if reason is not None:
+                    rejected.append(Rejected(instance.name, reason))
+                    continue
+                at_once = device.clusters_at_once(cluster[0] * cluster[1])
+                for splits in _split_counts(rows * cols * problem.batch, at_once, k_tiles):
+                    groups.append(GemmGroup(problem, device, instance, cluster, splits, num_stages))
+        return groups, rejected
+
+    def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:
+        """Why the choice cannot run, in one line, or None when it can."""
+        instance, cluster = choice.instance, choice.cluster
+        reason = _instance_reason(problem, device, instance) or _cluster_reason(
+            device, instance, cluster
+        )
+        if reason is not None:
+            return f"instance {instance.name}: {reason}"
+        deepest = num_stages_for(instance, device)
+        if not 1 <= choice.num_stages <= deepest:
+            return f"num_stages is {choice.num_stages}; {instance.name} takes 1 to {deepest}"
+        shape = GemmShape.of(problem, device, instance, cluster, choice.splits)
+        reason = _splits_reason(choice.splits, shape.k_tiles)
+        if reason is not None:
+            return reason
+        if shape.items > _MAX_INDEX:
+            return f"{shape.items} work items do not fit in 32 bits"
+        size = cluster[0] * cluster[1]
+        most = shape.items * size
+        if choice.grid % size or not size <= choice.grid <= most:
+            return (
+                f"grid is {choice.grid}; needs a multiple of the cluster's {size} blocks,"
+                f" {size} to {most}"
+            )
+        if choice.order.needs_table and (
+            shape.rows > MAX_TABLE_ROWS or shape.cols > MAX_TABLE_COLS
+        ):
+            return f"order {choice.order} cannot number {shape.rows}x{shape.cols} cluster tiles"
+        return None
+
+    def default_grid(self, problem: GemmProblem, device: Device, choice: Choice) -> int:
+        """As many clusters as run at once, or as there is work for."""
+        shape = GemmShape.of(problem, device, choice.instance, choice.cluster, choice.splits)
+        return shape.clusters * choice.cluster[0] * choice.cluster[1]
+
+    def group_of(self, problem: GemmProblem, device: Device, choice: Choice) -> Group:
+        """The group that a choice belongs to."""
+        return GemmGroup(
+            problem,
+            device,
+            choice.instance,
+            choice.cluster,
+            choice.splits,
+            choice.num_stages,
+            choice.grid,
+        )
+
+    def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:
+        """A problem from its plain values."""
+        return GemmProblem.from_dict(record)
+
+
+register(GemmFamily())
+
+
+def plan_gemm(
+    problem: GemmProblem, device: Device, instances: Sequence[Instance], *, keep: int = 8
+) -> Plan:
+    """The plan with the shortest predicted time, and up to `keep` runners-up.
+
+    ValueError names what is wrong when there is nothing to compute or no instance fits.
+    """
+    for name in ("m", "n", "batch"):
+        if getattr(problem, name) == 0:
+            raise ValueError(f"{name} is 0: the product is empty and needs no plan")
+    return make_plan(problem, device, instances, keep=keep)

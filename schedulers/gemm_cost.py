@@ -1,0 +1,215 @@
+"""The time model of the matrix product: rounds of a persistent grid, bytes by operand, power.
+
+A candidate's grid runs `items` work items (a cluster tile and a split of K each) in rounds. A round
+takes as long as its slowest chain: one block's K loop and epilogue, or the bytes of all blocks
+through L2, or the bytes from and to memory. Everything that does not depend on the tile order is
+worked out once per candidate; an order changes the bytes from memory alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tk.schedulers.cost import Prediction, overlapped, power_limited
+from tk.schedulers.device import Device
+from tk.schedulers.instance import Instance
+from tk.schedulers.order import Order
+from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
+from tk.schedulers.traffic import panels_read
+from tk.schedulers.walk import ceil_div, cluster_grid
+
+_WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
+_ACCUMULATOR_BYTES = 4
+
+
+def stage_seconds(instance: Instance, device: Device) -> float:
+    """Time in which a block computes on one stage, when the stage is always there.
+
+    The tensor cores' time or the shared memory's, whichever is longer: every warpgroup reads its
+    rows of a and all of b from shared memory for each WGMMA, while the next stage is written.
+    """
+    tile_m, tile_n, tile_k = instance.tile_m, instance.tile_n, instance.tile_k
+    tensor = 2 * tile_m * tile_n * tile_k * device.num_sms / device.flops(instance.dtype)
+    size = DTYPE_BYTES[instance.dtype]
+    wgmma_bytes = (_WGMMA_M + tile_n) * _WGMMA_K * size
+    num_wgmma = ceil_div(tile_m, _WGMMA_M) * ceil_div(tile_k, _WGMMA_K)
+    moved = num_wgmma * wgmma_bytes + (tile_m + tile_n) * tile_k * size
+    shared = moved / device.shared_bandwidth
+    overhead = device.stage_overhead_s / instance.consumer_warpgroups
+    return max(tensor, shared) + overhead
+
+
+@dataclass(frozen=True)
+class GemmShape:
+    """How a problem falls into tiles, cluster tiles and work items for one candidate."""
+
+    tiles_m: int
+    tiles_n: int
+    rows: int  # of cluster tiles
+    cols: int
+    k_tiles: int
+    clusters: int  # running at once
+    items: int
+
+    @staticmethod
+    def of(
+        problem: GemmProblem,
+        device: Device,
+        instance: Instance,
+        cluster: tuple[int, int],
+        splits: int,
+    ) -> GemmShape:
+        """The shape of a candidate; the grid is as large as the device and the work allow."""
+        tiles_m = ceil_div(problem.m, instance.tile_m)
+        tiles_n = ceil_div(problem.n, instance.tile_n)
+        rows, cols = cluster_grid(tiles_m, tiles_n, cluster)
+        items = rows * cols * problem.batch * splits
+        at_once = device.clusters_at_once(cluster[0] * cluster[1])
+        return GemmShape(
+            tiles_m=tiles_m,
+            tiles_n=tiles_n,
+            rows=rows,
+            cols=cols,
+            k_tiles=ceil_div(problem.k, instance.tile_k),
+            clusters=max(min(at_once, items), 1),
+            items=items,
+        )
+
+
+class GemmCost:
+    """The model of one candidate but for its tile order."""
+
+    def __init__(
+        self,
+        problem: GemmProblem,
+        device: Device,
+        instance: Instance,
+        cluster: tuple[int, int],
+        splits: int,
+        num_stages: int,
+        grid: int | None = None,
+    ) -> None:
+        self.problem, self.device, self.instance = problem, device, instance
+        self.splits = splits
+        shape = GemmShape.of(problem, device, instance, cluster, splits)
+        self.shape = shape
+        cluster_size = cluster[0] * cluster[1]
+        clusters = shape.clusters if grid is None else max(grid // cluster_size, 1)
+        clusters = min(clusters, shape.clusters)
+        self.clusters = clusters
+        self.full_rounds, self.last = divmod(shape.items, clusters)
+        if self.last == 0 and self.full_rounds:
+            self.full_rounds, self.last = self.full_rounds - 1, clusters
+        rounds = self.full_rounds + 1
+
+        # One block's chain through a round.
+        size = DTYPE_BYTES[problem.dtype]
+        out_size = DTYPE_BYTES[problem.out_dtype]
+        k_tiles = ceil_div(shape.k_tiles, splits)
+        fraction = 1.0 if instance.loader == "tma" else device.gather_fraction
+        tile_out = problem.m * problem.n / (shape.tiles_m * shape.tiles_n)
+        block_bytes = problem.m / shape.tiles_m + problem.n / shape.tiles_n
+        block_bytes *= min(instance.tile_k, problem.k) * size
+        compute = stage_seconds(instance, device)
+        load = block_bytes / (device.sm_bandwidth * fraction)
+        self.chain = max(compute, load, device.load_latency_s / num_stages) * k_tiles
+        self.epilogue = tile_out * out_size / device.store_bandwidth + device.epilogue_overhead_s
+        self.partial = self.reduction = 0.0
+        if splits > 1:
+            partial_bytes = instance.tile_m * instance.tile_n * _ACCUMULATOR_BYTES
+            self.partial = partial_bytes / device.store_bandwidth + device.split_overhead_s
+            self.reduction = splits * partial_bytes / device.sm_bandwidth
+
+        # Bytes. A cluster loads each row of a and column of b once, by multicast.
+        self.row_bytes = problem.m / shape.rows * problem.k * size
+        self.col_bytes = problem.n / shape.cols * problem.k * size
+        self.out_bytes = float(problem.batch * problem.m * problem.n * out_size)
+        tiles = shape.rows * shape.cols * problem.batch
+        self.l2_bytes = tiles * (self.row_bytes + self.col_bytes)
+        self.l2_seconds = self.l2_bytes / device.l2_bandwidth
+        self.launch = device.launch_overhead_s
+        if cluster_size > 1:
+            self.launch += device.cluster_overhead_s
+        blocks = shape.tiles_m * shape.tiles_n * problem.batch
+        self.busy = {
+            "tensor cores": blocks * compute * shape.k_tiles / device.num_sms,
+            "L2": self.l2_seconds,
+            "loads of a block": rounds * load * k_tiles,
+            "latency": rounds * device.load_latency_s / num_stages * k_tiles,
+        }
+        self.least_bytes = problem.batch * (problem.m + problem.n) * problem.k * size
+
+    def floor(self) -> float:
+        """A time that no order can beat: that of compulsory bytes from memory."""
+        return self._seconds(self.least_bytes)[0]
+
+    def predict(self, order: Order) -> Prediction:
+        """The whole prediction with that tile order."""
+        shape, problem = self.shape, self.problem
+        panels = panels_read(
+            order,
+            shape.rows,
+            shape.cols,
+            wave=self.clusters / self.splits,
+            row_bytes=self.row_bytes,
+            col_bytes=self.col_bytes,
+            device=self.device,
+        )
+        a_bytes = panels.rows * self.row_bytes * problem.batch
+        b_bytes = panels.cols * self.col_bytes * problem.batch
+        seconds, parts = self._seconds(a_bytes + b_bytes)
+        moved = a_bytes + b_bytes + self.out_bytes
+        return Prediction(
+            seconds=seconds,
+            parts=parts,
+            busy={**self.busy, "HBM": moved / self.device.dram_bandwidth},
+            bytes={"a": a_bytes, "b": b_bytes, "out": self.out_bytes, "l2": self.l2_bytes},
+            flops=float(problem.flops),
+            waves=shape.items / self.clusters,
+        )
+
+    def _seconds(self, read_bytes: float) -> tuple[float, dict[str, float]]:
+        device = self.device
+        exponent = device.overlap_exponent
+        items = self.shape.items
+        loop = 0.0
+        # Rounds before the last: the loads of the next tile run under the epilogue, and what the
+        # round before has written drains to memory.
+        if self.full_rounds:
+            share = self.clusters / items
+            written = self.out_bytes * share
+            finish = self.epilogue
+            if self.splits > 1:
+                finish = self.partial + (self.epilogue + self.reduction) / self.splits
+            loop += self.full_rounds * overlapped(
+                exponent,
+                self.chain + finish,
+                self.l2_seconds * share,
+                (read_bytes * share + written) / device.dram_bandwidth,
+            )
+        # The last round: fewer blocks may be left, and its epilogue is exposed.
+        share = self.last / items
+        loop += overlapped(
+            exponent,
+            self.chain,
+            self.l2_seconds * share,
+            read_bytes * share / device.dram_bandwidth,
+        )
+        tail = self.epilogue
+        split = self.partial + self.reduction
+        busy = device.fill_s + loop + tail + split
+        joules = (
+            self.problem.flops * device.joules_per_flop
+            + self.l2_bytes * device.joules_per_l2_byte
+            + (read_bytes + self.out_bytes) * device.joules_per_dram_byte
+        )
+        limited = power_limited(device, busy, joules)
+        parts = {
+            "launch": self.launch,
+            "fill": device.fill_s,
+            "main loop": loop,
+            "last epilogue": tail,
+            "split reduction": split,
+            "power limit": limited - busy,
+        }
+        return self.launch + limited, parts

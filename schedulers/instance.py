@@ -1,0 +1,70 @@
+"""A compiled kernel as planning sees it: its tile, operands and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One line of a kernel family's instance table, as the compiled library reports it.
+
+    Shared memory of a block is num_stages * bytes_per_stage + fixed_bytes; the kernel itself says
+    both figures, so that there is one source of truth.
+    """
+
+    index: int
+    name: str
+    dtype: str
+    a_major: str
+    b_major: str
+    loader: str
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    consumer_warpgroups: int
+    bytes_per_stage: int
+    fixed_bytes: int
+    max_stages: int
+
+    def __post_init__(self) -> None:
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"instance {self.name!r}: {name} is {getattr(self, name)}; needs >= 1"
+                )
+
+    @property
+    def tile(self) -> str:
+        """The tile in words, e.g. "128x256x64"."""
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: one producer warpgroup and the consumers."""
+        return (1 + self.consumer_warpgroups) * 128
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Instance:
+        """From a dict with these fields; others are ignored. ValueError names missing ones."""
+        names = [f.name for f in fields(Instance)]
+        missing = [name for name in names if name not in record]
+        if missing:
+            raise ValueError(f"instance record lacks: {', '.join(missing)}")
+        return Instance(**{name: record[name] for name in names})
+
+
+_AT_LEAST_ONE = (
+    "tile_m",
+    "tile_n",
+    "tile_k",
+    "consumer_warpgroups",
+    "bytes_per_stage",
+    "max_stages",
+)
