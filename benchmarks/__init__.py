@@ -1,0 +1,1 @@
+"""Measures kernels and their rivals, and writes records; installed as ``tk.benchmarks``."""

@@ -1,0 +1,132 @@
+"""Measures many plans of each shape: what the constants of the scheduler's model are fitted to.
+
+Every plan is checked like any candidate of the suite, and timed interleaved with torch.matmul in
+chunks, so that each measurement has a rival's time from the same minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tk
+from tk.benchmarks.candidates import plan_candidates
+from tk.benchmarks.environment import card_of, environment_of
+from tk.benchmarks.gemm import OURS, Progress, clock_up, ignore_progress, make_row
+from tk.benchmarks.operands import make_operands
+from tk.benchmarks.record import Record, Result
+from tk.benchmarks.selection import TORCH, YARDSTICK, Candidate, Timer, compare, plan_candidate
+from tk.benchmarks.shapes import Shape
+from tk.schedulers import Plan
+
+SUITE = "gemm-tune"
+GIVE_UP = 2.0  # a plan this many times slower than the fastest keeps its first estimate
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure: ``candidates`` plans a shape and layout, ``seconds`` of GPU time each."""
+
+    shapes: list[Shape]
+    layouts: list[str]
+    dtype: str = "bf16"
+    seconds: float = 0.015
+    candidates: int = 24
+    graph: bool = False
+    seed: int = 0
+
+
+def default_shapes() -> list[Shape]:
+    """A dozen shapes in which every part of the model shows: depth, waves, L2, power, splits."""
+    sizes = (
+        (8192, 8192, 8192),
+        (16384, 16384, 16384),
+        (4096, 4096, 4096),
+        (4096, 4096, 64),
+        (4096, 4096, 512),
+        (2048, 14336, 4096),
+        (8192, 4096, 14336),
+        (512, 4096, 4096),
+        (128, 4096, 14336),
+        (16, 6144, 4096),
+        (1, 128256, 4096),
+        (1000, 1000, 1000),
+    )
+    return [Shape(m, n, k, "tune") for m, n, k in sizes]
+
+
+def run(
+    settings: Settings, device: torch.device, *, progress: Progress = ignore_progress
+) -> Record:
+    """Measures every shape in every layout. The plan that tk.matmul would choose is among them."""
+    if device.type == "cuda":
+        clock_up(device)
+    environment = environment_of(device)
+    work = [(shape, layout) for shape in settings.shapes for layout in settings.layouts]
+    rows = []
+    for index, (shape, layout) in enumerate(work):
+        progress(index, len(work), f"{shape} {layout}")
+        a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
+        chosen = tk.plan_matmul(a, b)
+        plans = plan_candidates(chosen, settings.candidates)
+        results = measure_plans(a, b, plans, settings)
+        card = card_of(device)
+        clock = card.sm_clock_mhz() if card else None
+        rows.append(
+            make_row(shape, layout, chosen.problem, chosen.device, results, sm_clock_mhz=clock)
+        )
+    progress(len(work), len(work), "")
+    stored = asdict(settings) | {"shapes": [str(shape) for shape in settings.shapes]}
+    return Record(SUITE, environment, stored, rows)
+
+
+def measure_plans(
+    a: torch.Tensor, b: torch.Tensor, plans: Sequence[Plan], settings: Settings
+) -> list[Result]:
+    """Results of torch.matmul and of each plan; the first plan is the chosen one, named "tk"."""
+    names = [OURS] + [f"plan {index}" for index in range(1, len(plans))]
+    candidates: list[Candidate] = [TORCH]
+    candidates += [plan_candidate(plan, name) for plan, name in zip(plans, names, strict=True)]
+    timer = Timer(seconds=settings.seconds, graph=settings.graph, give_up=GIVE_UP)
+    return compare(a, b, candidates, timer)
+
+
+def measurements(record: Record) -> list[dict[str, Any]]:
+    """The flat list that a fit reads: one entry for each plan that was right.
+
+    Keys: ``shape`` [m, n, k], ``layout``, ``dtype``, ``plan`` (its dict), ``median_us``, ``q1``
+    and ``q3`` in microseconds, ``repetitions``, ``cublas_us``, ``sm_clock_mhz``.
+    """
+    flat = []
+    for row in record.rows:
+        rival = row.result(YARDSTICK)
+        for result in row.results:
+            if result.candidate == YARDSTICK or result.timing is None:
+                continue
+            timing = result.timing
+            flat.append(
+                {
+                    "shape": [row.m, row.n, row.k],
+                    "layout": row.layout,
+                    "dtype": row.dtype,
+                    "plan": result.plan,
+                    "median_us": timing.median * 1e6,
+                    "q1": timing.q1 * 1e6,
+                    "q3": timing.q3 * 1e6,
+                    "repetitions": timing.repetitions,
+                    "cublas_us": rival.timing.median * 1e6 if rival and rival.timing else None,
+                    "sm_clock_mhz": row.sm_clock_mhz,
+                }
+            )
+    return flat
+
+
+def save_measurements(record: Record, path: str | os.PathLike[str]) -> None:
+    """Writes :func:`measurements` as JSON."""
+    Path(path).write_text(json.dumps(measurements(record), indent=1) + "\n", encoding="utf-8")

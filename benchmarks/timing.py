@@ -1,0 +1,244 @@
+"""The one timing function, for our kernels and for their rivals.
+
+Device events around each call, the L2 cache cold, warm-up first, median with quartiles, and the
+candidates interleaved call by call (A B C, C B A, ...) so that drift of clocks and temperature
+hits all of them alike.
+
+What the figure holds: from the moment the device reaches the call to the moment it has finished
+it. What it does not hold:
+
+- the host's time to launch: a spin kernel before each call keeps the device behind the host;
+- the flush: it runs before the start event, and it *reads* a buffer of several times the L2, so
+  that no dirty line of it is left to be written back during the call (a flush that writes would
+  charge the call up to an L2's worth of writes).
+
+With ``graph=True`` the same sequence is captured in a CUDA graph, events included, which takes
+the launch latency of the device out too. On the CPU the clock is ``time.perf_counter`` and
+nothing is flushed.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from tk.benchmarks.record import Timing
+
+FLUSH_L2_SIZES = 4  # bytes read by a flush, in sizes of the L2: random replacement keeps e^-4
+DEFAULT_L2_BYTES = 64 * 2**20  # when the driver does not say
+MAX_SPIN_SECONDS = 5e-3
+SPIN_HZ = 2e9  # a spin is counted in cycles; at a lower clock it lasts longer, which is safe
+GRAPH_UNROLL = 10  # calls in one captured graph
+CALLS_IN_FLIGHT = 96  # with a spin and a flush each, well under the 1024 launches a stream queues
+
+Function = Callable[[], object]
+
+
+class Clock(Protocol):
+    """Runs functions in the order given and returns the seconds of each call."""
+
+    def warm_up(self, function: Function) -> None: ...
+
+    def sample(self, functions: Sequence[Function]) -> list[float]: ...
+
+
+def time_interleaved(
+    functions: Sequence[Function],
+    *,
+    device: torch.device | str = "cuda",
+    seconds: float = 0.05,
+    flush: bool = True,
+    graph: bool = False,
+    warm_up: int = 2,
+    min_repetitions: int = 5,
+    max_repetitions: int = 500,
+    give_up: float = math.inf,
+) -> list[Timing]:
+    """Times several functions against each other and returns one :class:`Timing` for each.
+
+    ``seconds`` is the time that the slowest function may run in all; the number of repetitions
+    follows from it, within ``min_repetitions`` and ``max_repetitions``, and is the same for all.
+    A function that a first estimate puts at more than ``give_up`` times the fastest keeps that
+    estimate (of few repetitions) as its timing. Functions run on the current stream and must be
+    capturable when ``graph`` is set. Raises ValueError for arguments that make no sense.
+    """
+    if not functions:
+        return []
+    if seconds <= 0 or min_repetitions < 1 or max_repetitions < min_repetitions or give_up < 1:
+        raise ValueError(
+            f"seconds={seconds}, min_repetitions={min_repetitions}, "
+            f"max_repetitions={max_repetitions}, give_up={give_up}: the first must be positive, "
+            "the second at least 1 and at most the third, the last at least 1"
+        )
+    device = torch.device(device)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            clock = CudaClock(flush=flush)
+            return _measure(
+                clock, functions, seconds, graph, warm_up, min_repetitions, max_repetitions, give_up
+            )
+    if graph:
+        raise ValueError("graph=True needs a CUDA device")
+    return _measure(
+        CpuClock(), functions, seconds, False, warm_up, min_repetitions, max_repetitions, give_up
+    )
+
+
+def time_function(function: Function, **options: object) -> Timing:
+    """:func:`time_interleaved` of one function; the options are the same."""
+    return time_interleaved([function], **options)[0]  # type: ignore[arg-type]
+
+
+def summarize(samples: Sequence[float]) -> Timing:
+    """Median and quartiles (linear interpolation) of times in seconds."""
+    q1, median, q3 = np.percentile(np.asarray(samples, dtype=np.float64), (25.0, 50.0, 75.0))
+    return Timing(float(median), float(q1), float(q3), len(samples))
+
+
+def interleaving(count: int, rounds: int) -> list[int]:
+    """The order of calls: every function once a round, each second round backwards."""
+    forward = list(range(count))
+    return [i for r in range(rounds) for i in (forward if r % 2 == 0 else forward[::-1])]
+
+
+def _measure(
+    clock: CudaClock | CpuClock,
+    functions: Sequence[Function],
+    seconds: float,
+    graph: bool,
+    warm_up: int,
+    min_repetitions: int,
+    max_repetitions: int,
+    give_up: float,
+) -> list[Timing]:
+    for function in functions:
+        for _ in range(warm_up):
+            clock.warm_up(function)
+    estimates = _collect(clock, functions, 2)
+    quickest = min(min(samples) for samples in estimates)
+    limit = give_up * max(quickest, 1e-9)
+    kept = [i for i, samples in enumerate(estimates) if min(samples) <= limit]
+    slowest = max(min(estimates[i]) for i in kept)
+    rounds = math.ceil(seconds / max(slowest, 1e-9))
+    rounds = max(min_repetitions, min(max_repetitions, rounds))
+    chosen = [functions[i] for i in kept]
+    if graph and isinstance(clock, CudaClock):
+        samples = clock.sample_graphs(chosen, rounds)
+    else:
+        samples = _collect(clock, chosen, rounds)
+    timings = [summarize(s) for s in estimates]
+    for i, s in zip(kept, samples, strict=True):
+        timings[i] = summarize(s)
+    return timings
+
+
+def _collect(clock: Clock, functions: Sequence[Function], rounds: int) -> list[list[float]]:
+    order = interleaving(len(functions), rounds)
+    samples: list[list[float]] = [[] for _ in functions]
+    for index, value in zip(order, clock.sample([functions[i] for i in order]), strict=True):
+        samples[index].append(value)
+    return samples
+
+
+class CpuClock:
+    """``time.perf_counter`` around each call."""
+
+    def warm_up(self, function: Function) -> None:
+        """Runs the function once, untimed."""
+        function()
+
+    def sample(self, functions: Sequence[Function]) -> list[float]:
+        """Seconds of each call, in order."""
+        seconds = []
+        for function in functions:
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+
+class CudaClock:
+    """CUDA events on the current stream of the current device."""
+
+    def __init__(self, *, flush: bool) -> None:
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        l2_bytes = int(getattr(properties, "L2_cache_size", 0)) or DEFAULT_L2_BYTES
+        self.flush_bytes = FLUSH_L2_SIZES * l2_bytes if flush else 0
+        self._buffer = torch.zeros(self.flush_bytes // 4, device="cuda", dtype=torch.float32)
+        self._sink = torch.zeros((), device="cuda", dtype=torch.float32)
+        self._spin_seconds = 100e-6  # then: the host's time for one repetition, and half as much
+
+    def warm_up(self, function: Function) -> None:
+        """Runs the function once, untimed, and waits for it."""
+        self._flush()
+        function()
+        torch.cuda.synchronize()
+
+    def sample(self, functions: Sequence[Function]) -> list[float]:
+        """Seconds of each call, in order; each is preceded by a spin and a flush."""
+        seconds: list[float] = []
+        for first in range(0, len(functions), CALLS_IN_FLIGHT):
+            part = functions[first : first + CALLS_IN_FLIGHT]
+            events = [_event_pair() for _ in part]
+            host_seconds = []
+            for function, (start, end) in zip(part, events, strict=True):
+                torch.cuda._sleep(int(min(self._spin_seconds, MAX_SPIN_SECONDS) * SPIN_HZ))
+                began = time.perf_counter()
+                self._flush()
+                start.record()
+                function()
+                end.record()
+                host_seconds.append(time.perf_counter() - began)
+            torch.cuda.synchronize()
+            self._spin_seconds = 10e-6 + 1.5 * statistics.median(host_seconds)
+            seconds += [start.elapsed_time(end) * 1e-3 for start, end in events]
+        return seconds
+
+    def sample_graphs(self, functions: Sequence[Function], rounds: int) -> list[list[float]]:
+        """Seconds of ``rounds`` calls or a few more of each function, captured in graphs."""
+        unroll = min(rounds, GRAPH_UNROLL)
+        captured = [self._capture(function, unroll) for function in functions]
+        samples: list[list[float]] = [[] for _ in functions]
+        replays = math.ceil(rounds / unroll)
+        for index in interleaving(len(functions), replays):
+            graph, events = captured[index]
+            graph.replay()
+            torch.cuda.synchronize()
+            samples[index] += [start.elapsed_time(end) * 1e-3 for start, end in events]
+        return samples
+
+    def _capture(
+        self, function: Function, unroll: int
+    ) -> tuple[torch.cuda.CUDAGraph, list[tuple[torch.cuda.Event, torch.cuda.Event]]]:
+        try:
+            events = [_event_pair(external=True) for _ in range(unroll)]
+        except TypeError as error:
+            raise ValueError(
+                f"graph=True needs events that a graph can record; torch {torch.__version__} "
+                "has none, 2.8 and later do"
+            ) from error
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for start, end in events:
+                self._flush()
+                start.record()
+                function()
+                end.record()
+        return graph, events
+
+    def _flush(self) -> None:
+        if self.flush_bytes:
+            torch.sum(self._buffer, dim=0, out=self._sink)
+
+
+def _event_pair(**options: bool) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    return (
+        torch.cuda.Event(enable_timing=True, **options),
+        torch.cuda.Event(enable_timing=True, **options),
+    )

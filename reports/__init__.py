@@ -1,0 +1,1 @@
+"""Reads records and draws them; measures nothing; installed as ``tk.reports``."""
