@@ -128,7 +128,7 @@ struct matmul {
         template <class Args>
         static TK_DEVICE void compute(const Args& args) {
             auto& product = args.state.product;
-            const int part = warpgroup::groupid() - 1;
+            const int part = args.consumer;
             const auto& b = args.input().b;
             if constexpr (a_transposed) {
                 const auto& a = subtile_inplace<TileK, consumer_rows>(args.input().a, 0, part);
@@ -146,7 +146,7 @@ struct matmul {
             auto& product = args.state.product;
             warpgroup::template mma_async_wait<0>(product);
             args.release();
-            const int part = warpgroup::groupid() - 1;
+            const int part = args.consumer;
             if (args.g.splits > 1 && !sum_splits(args, part)) return;
             TK_UNROLL
             for (int i = 0; i < consumer_rows / 64; ++i) {

@@ -65,6 +65,7 @@ struct lcf {
         barrier_block& barriers;
         uint32_t loader_mask;
         int num_stages;
+        int consumer;  // which of the consumer warpgroups this is
         int stage = 0;
         int iter = -1;  // the last one in `finish`
 
@@ -139,14 +140,15 @@ struct lcf {
                                   scratch_block& scratch, input_block* stages,
                                   barrier_block& barriers) {
         ring_position at;
-        const int step = task_step(g);
+        const int step = task_step(g), consumer = warpgroup::groupid() - 1;
         typename K::consumer::state state;
         TK_NO_UNROLL
         for (int task = first_task(g); task < g.config.num_tasks; task += step) {
             common_state common;
             const int iterations = K::common_setup(g, place, task, common);
             consumer_args args{g,      common,   scratch,           state,
-                               stages, barriers, place.loader_mask, g.config.num_stages};
+                               stages, barriers, place.loader_mask, g.config.num_stages,
+                               consumer};
             K::consumer::setup(args);
             TK_NO_UNROLL
             for (int iter = 0; iter < iterations; ++iter) {
