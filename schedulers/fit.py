@@ -1,9 +1,9 @@
 """How well the model agrees with measured times, and the constants that agree best.
 
 A file of measurements is JSON: {"instances": [...], "measurements": [...]}. An instance has the
-fields of `Instance`. A measurement has "m", "n", "k" (and, when they are not the defaults, the
-other fields of `GemmProblem`), "instance" (a name), "num_stages", "cluster" [M, N], "order" (a kind),
-"order_param", "splits", "grid", "seconds" and, where counted, "dram_read_bytes".
+fields of `Instance`. A measurement has "m", "n", "k" and, when they are not the defaults, the other
+fields of `GemmProblem`; "instance" (a name), "num_stages", "cluster" [M, N], "order" (a kind),
+"order_param", "splits", "grid"; "seconds" and, where counted, "dram_read_bytes".
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2))
 
 _MAX_SPLITS = 64
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
+_MAX_SIZE = (1 << 31) - 1024  # rows and columns too, up to the end of the last tile
 _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
 
 
@@ -81,6 +82,16 @@ class GemmGroup(GemmCost):
         ):
             return ()
         return (Order("hilbert"),)
+
+
+def _problem_reason(problem: GemmProblem) -> str | None:
+    for name in ("m", "n", "k", "batch"):
+        if getattr(problem, name) > _MAX_SIZE:
+            return f"{name} is {getattr(problem, name)}; at most {_MAX_SIZE}"
+    for name in ("m", "n", "batch"):
+        if getattr(problem, name) == 0:
+            return f"{name} is 0: the product is empty and needs no plan"
+    return None
 
 
 def _instance_reason(problem: GemmProblem, device: Device, instance: Instance) -> str | None:
@@ -151,9 +162,8 @@ class GemmFamily:
                 rejected.append(Rejected(instance.name, reason))
         by_tma = [i for i in usable if i.loader == "tma"]
         if by_tma and len(by_tma) < len(usable):
-            for instance in usable:
-                if instance.loader != "tma":
-                    rejected.append(Rejected(instance.name, "TMA can load these operands"))
+            slower = [i for i in usable if i.loader != "tma"]
+            rejected.extend(Rejected(i.name, "TMA can load these operands") for i in slower)
             usable = by_tma
         for instance in usable:
             num_stages = num_stages_for(instance, device)
@@ -172,13 +182,18 @@ class GemmFamily:
                     rejected.append(Rejected(instance.name, reason))
                     continue
                 at_once = device.clusters_at_once(cluster[0] * cluster[1])
-                for splits in _split_counts(rows * cols * problem.batch, at_once, k_tiles):
-                    groups.append(GemmGroup(problem, device, instance, cluster, splits, num_stages))
+                groups.extend(
+                    GemmGroup(problem, device, instance, cluster, splits, num_stages)
+                    for splits in _split_counts(rows * cols * problem.batch, at_once, k_tiles)
+                )
         return groups, rejected
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:
         """Why the choice cannot run, in one line, or None when it can."""
         instance, cluster = choice.instance, choice.cluster
+        reason = _problem_reason(problem)
+        if reason is not None:
+            return reason
         reason = _instance_reason(problem, device, instance) or _cluster_reason(
             device, instance, cluster
         )
@@ -238,7 +253,7 @@ def plan_gemm(
 
     ValueError names what is wrong when there is nothing to compute or no instance fits.
     """
-    for name in ("m", "n", "batch"):
-        if getattr(problem, name) == 0:
-            raise ValueError(f"{name} is 0: the product is empty and needs no plan")
+    reason = _problem_reason(problem)
+    if reason is not None:
+        raise ValueError(f"{problem}: {reason}")
     return make_plan(problem, device, instances, keep=keep)

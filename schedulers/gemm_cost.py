@@ -19,6 +19,7 @@ from tk.schedulers.traffic import panels_read
 from tk.schedulers.walk import ceil_div, cluster_grid
 
 _WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
+_FRAGMENT_M = 16  # rows of one warp's accumulators
 _ACCUMULATOR_BYTES = 4
 
 
@@ -116,7 +117,9 @@ class GemmCost:
         self.epilogue = tile_out * out_size / device.store_bandwidth + device.epilogue_overhead_s
         self.partial = self.reduction = 0.0
         if splits > 1:
-            partial_bytes = instance.tile_m * instance.tile_n * _ACCUMULATOR_BYTES
+            # Rows beyond the product's last are not parked.
+            rows_kept = min(instance.tile_m, ceil_div(problem.m, _FRAGMENT_M) * _FRAGMENT_M)
+            partial_bytes = rows_kept * instance.tile_n * _ACCUMULATOR_BYTES
             self.partial = partial_bytes / device.store_bandwidth + device.split_overhead_s
             self.reduction = splits * partial_bytes / device.sm_bandwidth
 

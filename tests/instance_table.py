@@ -1,0 +1,38 @@
+"""The matrix product's instances without a built library: its table's lines, read as text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tk.schedulers import Instance
+
+ROOT = Path(__file__).resolve().parent.parent
+_LINE = re.compile(r"^TK_MATMUL_INSTANCE\(([^)]*)\)", re.MULTILINE)
+
+
+def matmul_instances() -> list[Instance]:
+    """Every line of cpp/kernels/gemm/instances.inc, with shared memory as the kernel has it."""
+    text = (ROOT / "cpp" / "kernels" / "gemm" / "instances.inc").read_text()
+    found = []
+    for index, match in enumerate(_LINE.finditer(text)):
+        dtype, a_major, b_major, loader, *numbers = (w.strip() for w in match[1].split(","))
+        tile_m, tile_n, tile_k, consumers = (int(number) for number in numbers)
+        found.append(
+            Instance(
+                index=index,
+                name=f"{dtype}_{a_major}{b_major}_{loader}_{tile_m}x{tile_n}x{tile_k}",
+                dtype=dtype,
+                a_major=a_major,
+                b_major=b_major,
+                loader=loader,
+                tile_m=tile_m,
+                tile_n=tile_n,
+                tile_k=tile_k,
+                consumer_warpgroups=consumers,
+                bytes_per_stage=(tile_m + tile_n) * tile_k * 2,
+                fixed_bytes=consumers * 16384 + 2048,
+                max_stages=16,
+            )
+        )
+    return found
