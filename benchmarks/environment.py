@@ -8,6 +8,7 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -69,7 +70,8 @@ def versions() -> dict[str, str]:
         "triton": _version("triton"),
     }
     if torch.cuda.is_available():
-        found["cudnn"] = str(torch.backends.cudnn.version() or "")
+        cudnn: Any = torch.backends.cudnn
+        found["cudnn"] = str(cudnn.version() or "")
     return {name: version for name, version in found.items() if version}
 
 

@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass
 import torch
 
 import tk
+from tk.benchmarks.candidates import plan_text, stored_plan
 from tk.benchmarks.environment import card_of, environment_of
 from tk.benchmarks.operands import make_operands, problem_of
+from tk.benchmarks.overhead import host_call_seconds
 from tk.benchmarks.record import PREDICTED, Record, Result, Row, Timing
 from tk.benchmarks.selection import TORCH, Candidate, Timer, compare
 from tk.benchmarks.shapes import Shape
-from tk.schedulers import Device, GemmProblem, Instance, Plan, plan_gemm
+from tk.schedulers import Device, GemmProblem, Instance, plan_gemm
 
 SUITE = "gemm"
 OURS = "tk"
@@ -80,7 +82,8 @@ def run(
             break
         rows.append(_measure(shape, layout, settings, device, candidates))
     progress(len(work), len(work), "")
-    return Record(SUITE, environment, _stored(settings), rows)
+    calls = host_call_seconds(device) if device.type == "cuda" else {}
+    return Record(SUITE, environment, _stored(settings), rows, host_call_seconds=calls)
 
 
 def predict(
@@ -102,7 +105,7 @@ def predict(
             MODEL,
             PREDICTED,
             timing=Timing(seconds, seconds, seconds, 0),
-            plan=plan.to_dict(),
+            plan=stored_plan(plan),
             plan_text=plan_text(plan),
         )
         rows.append(make_row(shape, layout, problem, device, [result]))

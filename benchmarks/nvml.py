@@ -79,9 +79,7 @@ class Card:
             return None
         value = ctypes.c_uint(0)
         try:
-            status = getattr(self._library, function)(
-                self._handle, *arguments, ctypes.byref(value)
-            )
+            status = getattr(self._library, function)(self._handle, *arguments, ctypes.byref(value))
         except AttributeError:
             return None
         return float(value.value) if status == 0 else None

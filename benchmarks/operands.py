@@ -21,9 +21,7 @@ def make_operands(
     generator = torch.Generator(device=device).manual_seed(seed)
 
     def normal(rows: int, columns: int) -> torch.Tensor:
-        return torch.randn(
-            rows, columns, generator=generator, device=device, dtype=DTYPES[dtype]
-        )
+        return torch.randn(rows, columns, generator=generator, device=device, dtype=DTYPES[dtype])
 
     m, n, k = shape.m, shape.n, shape.k
     a = normal(m, k) if layout[0] == "n" else normal(k, m).t()

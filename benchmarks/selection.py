@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import tk
+from tk.benchmarks.candidates import plan_text, stored_plan
 from tk.benchmarks.check import Errors, errors_of, fault, reference_product, run_on_poisoned
 from tk.benchmarks.record import FAILED, OK, WRONG, Result
 from tk.benchmarks.timing import time_interleaved
@@ -126,8 +127,8 @@ def _checked(
     yardstick: Errors,
 ) -> Result:
     plan = candidate.plan
-    text = "" if plan is None else str(plan)
-    stored = None if plan is None else plan.to_dict()
+    text = "" if plan is None else plan_text(plan)
+    stored = None if plan is None else stored_plan(plan)
     try:
         run_on_poisoned(lambda target: candidate.run(a, b, target), out)
         errors = errors_of(out, reference)
@@ -150,4 +151,3 @@ def _call(
     candidate: Candidate, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor
 ) -> Callable[[], object]:
     return lambda: candidate.run(a, b, out)
-

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 import tk
+from tk import runtime
 from tk.benchmarks.candidates import plan_candidates
 from tk.benchmarks.environment import card_of, environment_of
 from tk.benchmarks.gemm import OURS, Progress, clock_up, ignore_progress, make_row
@@ -74,7 +75,7 @@ def run(
         progress(index, len(work), f"{shape} {layout}")
         a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
         chosen = tk.plan_matmul(a, b)
-        plans = plan_candidates(chosen, settings.candidates)
+        plans = plan_candidates(chosen, runtime.backend(device).instances, settings.candidates)
         results = measure_plans(a, b, plans, settings)
         card = card_of(device)
         clock = card.sm_clock_mhz() if card else None
@@ -97,34 +98,46 @@ def measure_plans(
     return compare(a, b, candidates, timer)
 
 
-def measurements(record: Record) -> list[dict[str, Any]]:
-    """The flat list that a fit reads: one entry for each plan that was right.
+def measurements(record: Record) -> dict[str, Any]:
+    """What :func:`tk.schedulers.fit.load_measurements` reads: one entry for each right plan.
 
-    Keys: ``shape`` [m, n, k], ``layout``, ``dtype``, ``plan`` (its dict), ``median_us``, ``q1``
-    and ``q3`` in microseconds, ``repetitions``, ``cublas_us``, ``sm_clock_mhz``.
+    Beside its keys an entry has ``q1``, ``q3`` and ``torch_seconds`` (seconds, of torch.matmul in
+    the same run), ``repetitions``, ``layout`` and ``sm_clock_mhz``.
     """
-    flat = []
+    instances: dict[str, dict[str, Any]] = {}
+    entries = []
     for row in record.rows:
         rival = row.result(YARDSTICK)
         for result in row.results:
-            if result.candidate == YARDSTICK or result.timing is None:
+            if result.plan is None or result.timing is None:
                 continue
-            timing = result.timing
-            flat.append(
+            choice = result.plan["choice"]
+            instance = choice["instance"]
+            instances[instance["name"]] = instance
+            entries.append(
                 {
-                    "shape": [row.m, row.n, row.k],
+                    **result.plan["problem"],
                     "layout": row.layout,
-                    "dtype": row.dtype,
-                    "plan": result.plan,
-                    "median_us": timing.median * 1e6,
-                    "q1": timing.q1 * 1e6,
-                    "q3": timing.q3 * 1e6,
-                    "repetitions": timing.repetitions,
-                    "cublas_us": rival.timing.median * 1e6 if rival and rival.timing else None,
+                    "instance": instance["name"],
+                    "num_stages": choice["num_stages"],
+                    "cluster": choice["cluster"],
+                    "order": choice["order"]["kind"],
+                    "order_param": choice["order"]["param"],
+                    "splits": choice["splits"],
+                    "grid": choice["grid"],
+                    "seconds": result.timing.median,
+                    "q1": result.timing.q1,
+                    "q3": result.timing.q3,
+                    "repetitions": result.timing.repetitions,
+                    "torch_seconds": rival.timing.median if rival and rival.timing else None,
                     "sm_clock_mhz": row.sm_clock_mhz,
                 }
             )
-    return flat
+    return {
+        "device": record.environment.device,
+        "instances": list(instances.values()),
+        "measurements": entries,
+    }
 
 
 def save_measurements(record: Record, path: str | os.PathLike[str]) -> None:

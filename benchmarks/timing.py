@@ -23,7 +23,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -188,7 +188,7 @@ class CudaClock:
             events = [_event_pair() for _ in part]
             host_seconds = []
             for function, (start, end) in zip(part, events, strict=True):
-                torch.cuda._sleep(int(min(self._spin_seconds, MAX_SPIN_SECONDS) * SPIN_HZ))
+                _spin(self._spin_seconds)
                 began = time.perf_counter()
                 self._flush()
                 start.record()
@@ -237,8 +237,11 @@ class CudaClock:
             torch.sum(self._buffer, dim=0, out=self._sink)
 
 
+def _spin(seconds: float) -> None:
+    spin: Any = torch.cuda._sleep
+    spin(int(min(seconds, MAX_SPIN_SECONDS) * SPIN_HZ))
+
+
 def _event_pair(**options: bool) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-    return (
-        torch.cuda.Event(enable_timing=True, **options),
-        torch.cuda.Event(enable_timing=True, **options),
-    )
+    event: Any = torch.cuda.Event
+    return event(enable_timing=True, **options), event(enable_timing=True, **options)

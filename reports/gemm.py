@@ -46,9 +46,7 @@ def render(record: Record, console: Console) -> RenderableType:
         parts += [_checked_on_host(measured, record, console)]
     elif measured:
         parts += [_measured(measured, record, console)]
-    predicted = [
-        Line(row, r) for row in record.rows for r in row.results if r.status == PREDICTED
-    ]
+    predicted = [Line(row, r) for row in record.rows for r in row.results if r.status == PREDICTED]
     if predicted:
         parts += [_predicted(predicted, record, console)]
     faults = _faults(record)
@@ -63,7 +61,7 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
         f"Matrix product on {environment.device}{graph}",
         [
             Column("M x N x K", lambda line: line.problem, right=False),
-            Column("", lambda line: line.row.layout, right=False),
+            Column("layout", lambda line: line.row.layout, right=False),
             Column("plan", lambda line: line.result.plan_text, spare=3, right=False),
             Column("time", _time),
             Column("quartiles", _quartiles, spare=2),
@@ -72,7 +70,7 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
             Column("roof", lambda line: format.percent(line.row.roof_seconds, line.seconds)),
             Column("x cuBLAS", lambda line: format.ratio(line.row.ratio(OURS, RIVAL))),
             Column("error", _error),
-            Column("x its", _error_ratio, spare=1),
+            Column("x torch's", _error_ratio, spare=1),
         ],
         lines,
         console,
@@ -87,9 +85,7 @@ def _summary(record: Record) -> Text:
     """The geometric mean, the worst row, and the time of a call on the Python side."""
     text = Text()
     mean = record.geometric_mean(OURS, RIVAL)
-    ratios = [
-        (ratio, row) for row in record.rows if (ratio := row.ratio(OURS, RIVAL)) is not None
-    ]
+    ratios = [(ratio, row) for row in record.rows if (ratio := row.ratio(OURS, RIVAL)) is not None]
     if mean is not None:
         counted = sum(1 for ratio, row in ratios if row.in_mean)
         text.append("geometric mean of the ratios to cuBLAS: ")
@@ -116,7 +112,7 @@ def _checked_on_host(lines: list[Line], record: Record, console: Console) -> Ren
         "Matrix product on the host architecture: the same kernel source, on this CPU",
         [
             Column("M x N x K", lambda line: line.problem, right=False),
-            Column("", lambda line: line.row.layout, right=False),
+            Column("layout", lambda line: line.row.layout, right=False),
             Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
             Column("time", _time),
             Column("error", _error),
@@ -135,7 +131,7 @@ def _predicted(lines: list[Line], record: Record, console: Console) -> Renderabl
         f"Predicted for {record.predicted_for}: the plan, and what its model expects of it",
         [
             Column("M x N x K", lambda line: line.problem, right=False),
-            Column("", lambda line: line.row.layout, right=False),
+            Column("layout", lambda line: line.row.layout, right=False),
             Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
             Column("time", _time),
             Column("TFLOP/s", _tera_operations),
@@ -161,7 +157,7 @@ def _tuned(record: Record, console: Console) -> RenderableType:
         f"Plans measured on {record.environment.device}",
         [
             Column("M x N x K", lambda line: line.problem, right=False),
-            Column("", lambda line: line.row.layout, right=False),
+            Column("layout", lambda line: line.row.layout, right=False),
             Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
             Column("", lambda line: "chosen" if line.result.candidate == OURS else "", right=False),
             Column("time", _time),

@@ -10,11 +10,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
 from tk.cli_common import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from tk.cli_common import Commands
 
 WIDTH_OF_NO_TERMINAL = 160  # columns for a file or a pipe, unless COLUMNS says otherwise
 
@@ -65,7 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = _Parser(prog="tk", description="Hopper kernels: what is here, plans, measurements.")
     parser.add_argument("--version", action="version", version=f"tk-cute {tk.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands: Commands = parser.add_subparsers(  # type: ignore[assignment]
+        dest="command", metavar="COMMAND", required=True
+    )
     cli_doctor.add_parser(commands)
     cli_gemm.add_parsers(commands)
     cli_report.add_parser(commands)

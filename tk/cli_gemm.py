@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tk.benchmarks.record import Record
     from tk.benchmarks.shapes import Shape
     from tk.cli_common import Commands
-    from tk.schedulers import Device
+    from tk.schedulers import Device, Instance
 
 DEFAULT_DEVICE = "h200"
 DTYPES = ("bf16", "fp16")
@@ -109,7 +109,7 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
     from tk.reports.show import render
 
     check_writable(options.json)
-    cuda = _cuda_device(options.device)
+    cuda = _measuring_device(options.device, console)
     chosen = options.shapes or (shapes.quick() if options.quick else shapes.suite())
     settings = gemm.Settings(
         chosen,
@@ -130,9 +130,7 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
     return 1 if record.wrong_rows() else 0
 
 
-def _bench_without_gpu(
-    options: argparse.Namespace, settings: Any, console: Console
-) -> Record:
+def _bench_without_gpu(options: argparse.Namespace, settings: Any, console: Console) -> Record:
     """Products on the host architecture, then predictions for a device that is not here."""
     import torch
 
@@ -161,7 +159,7 @@ def _tune(options: argparse.Namespace, console: Console) -> int:
 
     check_writable(options.json)
     check_writable(options.measurements)
-    cuda = _cuda_device(options.device)
+    cuda = _measuring_device(options.device, console)
     if cuda is None:
         raise CommandError("no GPU is visible: plans can only be measured on one")
     settings = sweep.Settings(
@@ -202,7 +200,8 @@ def _progress(console: Console, text: str) -> Iterator[Report]:
         TextColumn("{task.completed}/{task.total} {task.fields[step]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    silent = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
         task = progress.add_task(text, total=None, step="")
 
         def report(done: int, total: int, step: str) -> None:
@@ -211,8 +210,28 @@ def _progress(console: Console, text: str) -> Iterator[Report]:
         yield report
 
 
+def _measuring_device(name: str | None, console: Console) -> torch.device | None:
+    """The GPU to measure on, None to do without one."""
+    from tk import runtime
+
+    device = _cuda_device(name)
+    if device is None:
+        return None
+    try:
+        runtime.backend(device)
+    except (OSError, RuntimeError, ValueError) as error:
+        if name is not None:
+            raise CommandError(error) from error
+        console.print(f"the GPU is not used: {error}", style="yellow", markup=False)
+        return None
+    return device
+
+
 def _cuda_device(name: str | None) -> torch.device | None:
-    """The GPU to measure on, None to do without; UsageError when the one named is not there."""
+    """The GPU of that name, or the present one; None when another device is named or none is here.
+
+    UsageError when the GPU named is not there.
+    """
     import torch
 
     if name is not None and not name.startswith("cuda"):
@@ -222,14 +241,24 @@ def _cuda_device(name: str | None) -> torch.device | None:
             raise UsageError(f"--device {name}: no GPU is visible (tk doctor says more)")
         return None
     try:
-        device = torch.device(name or f"cuda:{torch.cuda.current_device()}")
+        device = torch.device(name or "cuda")
     except RuntimeError as error:
         raise UsageError(f"--device {name}: write cuda or cuda:N") from error
-    if device.index is None:
+    if name is None or ":" not in name:
         device = torch.device("cuda", torch.cuda.current_device())
     if device.index >= torch.cuda.device_count():
         raise UsageError(f"--device {name}: there are {torch.cuda.device_count()} GPUs")
     return device
+
+
+def _instances() -> Sequence[Instance]:
+    """The instance table, which is the same in every library of a build."""
+    from tk import runtime
+
+    try:
+        return runtime.instances("host" if runtime.has_library("host") else "cuda")
+    except (OSError, RuntimeError) as error:
+        raise CommandError(error) from error
 
 
 def _planning_device(name: str | None) -> Device:
@@ -237,7 +266,14 @@ def _planning_device(name: str | None) -> Device:
     from tk import runtime
 
     cuda = _cuda_device(name)
-    return _named_device(name or DEFAULT_DEVICE) if cuda is None else runtime.device_of(cuda)
+    if cuda is None:
+        return _named_device(name or DEFAULT_DEVICE)
+    try:
+        return runtime.device(cuda)
+    except ValueError as error:
+        if name is not None:
+            raise UsageError(error) from error
+        return _named_device(DEFAULT_DEVICE)
 
 
 def _named_device(name: str) -> Device:

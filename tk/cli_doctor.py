@@ -1,0 +1,135 @@
+"""``tk doctor``: what is installed, what the build holds, and what is missing and how to get it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import torch
+
+    from tk.cli_common import Commands
+
+MIN_DRIVER_CUDA = "12.4"
+INSTALL_CUDA = (
+    "install from source with `pip install .`: nvcc 12.4 or later is used if there is one, and "
+    "NVIDIA's compiler wheels are fetched if not; it must not be given "
+    "`-C cmake.define.TK_CUDA=OFF`"
+)
+INSTALL_TORCH_CUDA = "install a build of torch with CUDA (pytorch.org, `pip install torch`)"
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    doctor = commands.add_parser("doctor", help="what is here, what is missing, how to get it")
+    doctor.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace, console: Console) -> int:
+    remedies: list[str] = []
+    table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    _versions(table)
+    table.add_section()
+    usable = _libraries(table, remedies)
+    table.add_section()
+    usable = _gpus(table, remedies) or usable
+    console.print(table)
+    if remedies:
+        console.print("What to do", style="bold")
+        for remedy in remedies:
+            console.print(f"  - {remedy}", markup=False, highlight=False)
+    else:
+        console.print("Nothing is missing.", style="green")
+    return 0 if usable else 1
+
+
+def _versions(table: Table) -> None:
+    from tk.benchmarks.environment import git_revision, machine, versions
+
+    for name, version in versions().items():
+        table.add_row(name, version)
+    revision = git_revision()
+    if revision:
+        table.add_row("revision", revision)
+    table.add_row("machine", machine())
+
+
+def _libraries(table: Table, remedies: list[str]) -> bool:
+    """Rows about the kernel libraries; whether the host's can be used."""
+    from tk import runtime
+
+    usable = False
+    for kind, meaning in (("cuda", "CUDA tensors"), ("host", "CPU tensors")):
+        name = f"kernels, {meaning}"
+        if not runtime.has_library(kind):
+            table.add_row(name, "not in this build")
+            if kind == "host":
+                remedies.append("the installation is incomplete: install it again")
+            continue
+        try:
+            library = runtime.library(kind)
+            count = len(runtime.instances(kind))
+        except (OSError, RuntimeError) as error:
+            table.add_row(name, f"cannot be loaded: {error}")
+            remedies.append(f"{runtime.library_path(kind)} cannot be loaded: install tk again")
+            continue
+        usable = usable or kind == "host"
+        table.add_row(
+            name, f"architecture {library.architecture}, {count} instances of the matrix product"
+        )
+    return usable
+
+
+def _gpus(table: Table, remedies: list[str]) -> bool:
+    """Rows about the GPUs; whether there is one that this build can use."""
+    import torch
+
+    from tk import runtime
+
+    if not torch.cuda.is_available():
+        table.add_row("GPU", "none visible: CPU tensors run the host architecture, tk.matmul works")
+        if torch.version.cuda is None:
+            remedies.append(f"this torch has no CUDA; for a GPU, {INSTALL_TORCH_CUDA}")
+        else:
+            remedies.append(
+                f"for a GPU, a driver for CUDA {MIN_DRIVER_CUDA} or later and a visible Hopper "
+                "card are needed (nvidia-smi shows both; CUDA_VISIBLE_DEVICES hides cards)"
+            )
+        if not runtime.has_library("cuda"):
+            remedies.append(f"this build has no CUDA kernels; for them, {INSTALL_CUDA}")
+        return False
+    usable = False
+    for index in range(torch.cuda.device_count()):
+        usable = _gpu(table, remedies, torch.device("cuda", index)) or usable
+    if not runtime.has_library("cuda"):
+        remedies.append(f"there is a GPU, but this build has no CUDA kernels: {INSTALL_CUDA}")
+        return False
+    return usable
+
+
+def _gpu(table: Table, remedies: list[str], device: torch.device) -> bool:
+    from tk import runtime
+    from tk.benchmarks.environment import environment_of
+    from tk.reports.format import byte_count
+
+    found = environment_of(device)
+    table.add_row(
+        f"GPU {device.index}",
+        f"{found.device}, {found.architecture}, {found.num_sms} multiprocessors, "
+        f"{byte_count(found.memory_bytes)} memory, {byte_count(found.l2_bytes)} L2",
+    )
+    if found.driver:
+        table.add_row("driver", found.driver)
+    try:
+        numbers = runtime.device(device)
+    except ValueError as error:
+        remedies.append(str(error))
+        return False
+    table.add_row("planned as", numbers.name)
+    return True
