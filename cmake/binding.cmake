@@ -1,0 +1,12 @@
+# tk._binding: loads the libraries at run time, so that it links neither, nor anything of torch.
+if(NOT Python_Development.Module_FOUND OR NOT DEFINED SKBUILD)
+  return() # a plain CMake build makes the libraries alone
+endif()
+set(PYBIND11_FINDPYTHON ON)
+find_package(pybind11 3.0 CONFIG REQUIRED)
+pybind11_add_module(_binding MODULE cpp/bindings/module.cpp cpp/bindings/library.cpp
+                    cpp/bindings/matmul.cpp)
+target_include_directories(_binding PRIVATE cpp)
+target_compile_options(_binding PRIVATE -Wall -Wextra)
+target_link_libraries(_binding PRIVATE ${CMAKE_DL_LIBS})
+install(TARGETS _binding LIBRARY DESTINATION tk)

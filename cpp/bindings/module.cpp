@@ -1,0 +1,12 @@
+// tk._binding: the Python module. Thin, one file a family; raw addresses, sizes, strides and a
+// stream go in, nothing of torch. The kernel libraries are opened at run time, never linked.
+#include <pybind11/pybind11.h>
+
+#include "library.hpp"
+#include "matmul.hpp"
+
+PYBIND11_MODULE(_binding, module) {
+    module.doc() = "Opens the kernel libraries of tk and calls them.";
+    tk::binding::bind_library(module);
+    tk::binding::bind_matmul(module);
+}

@@ -1,0 +1,81 @@
+"""Opens the kernel libraries of tk and calls them (cpp/bindings)."""
+
+from collections.abc import Sequence
+from typing import final
+
+@final
+class Library:
+    """A kernel library opened by its path.
+
+    Raises OSError, naming the path, when it cannot be loaded or belongs to another version.
+    """
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def architecture(self) -> str:
+        """ "host" or "sm90": what the library was built for."""
+    def matmul_instances(self) -> list[dict[str, object]]:
+        """The table of matrix product instances, dtype, majors and loader as words."""
+    def order_tile(
+        self, kind: int, param: int, rows: int, cols: int, index: int, table: int = 0
+    ) -> tuple[int, int]:
+        """(row, column) of the tile that an order visits at `index` of a grid of tiles."""
+
+@final
+class MatmulCall:
+    """A matrix product with sizes, strides (in elements) and plan fixed.
+
+    The fields are those of tk_matmul_problem (cpp/kernels/gemm/matmul_api.h).
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        m: int,
+        n: int,
+        k: int,
+        batch: int,
+        a_strides: Sequence[int],
+        b_strides: Sequence[int],
+        c_strides: Sequence[int],
+        out_strides: Sequence[int],
+        bias_stride: int,
+        c_dtype: int,
+        bias_dtype: int,
+        out_dtype: int,
+        activation: int,
+        alpha: float,
+        beta: float,
+        instance: int,
+        num_stages: int,
+        cluster_m: int,
+        cluster_n: int,
+        order_kind: int,
+        order_param: int,
+        splits: int,
+        grid: int,
+        device: int,
+    ) -> None: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def num_counters(self) -> int: ...
+    def __call__(
+        self,
+        a: int,
+        b: int,
+        c: int,
+        bias: int,
+        out: int,
+        order_table: int,
+        workspace: int,
+        counters: int,
+        stream: int,
+    ) -> None:
+        """Runs the product on these addresses (0 for none) and this stream.
+
+        Raises RuntimeError with the library's words.
+        """
