@@ -6,6 +6,7 @@ from collections import Counter
 from math import ceil
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 from tk.schedulers.choose import Candidate
@@ -20,8 +21,8 @@ _SAME = 0.002  # relative difference that is not worth a reason
 def explain(plan: Plan, *, rejected: bool = False) -> Table:
     """The table; its title is the problem, its caption the make-up of the predicted time."""
     table = Table(
-        title=f"{plan.problem} on {plan.device.name}",
-        caption=_caption(plan),
+        title=escape(f"{plan.problem} on {plan.device.name}"),
+        caption=escape(_caption(plan)),
         caption_justify="left",
     )
     table.add_column("", no_wrap=True)
@@ -42,7 +43,7 @@ def explain(plan: Plan, *, rejected: bool = False) -> Table:
     if rejected and plan.rejected:
         table.add_section()
         for entry in plan.rejected:
-            table.add_row("-", entry.what, *[""] * 9, entry.reason)
+            table.add_row("-", escape(entry.what), *[""] * 9, escape(entry.reason))
     return table
 
 
@@ -53,7 +54,7 @@ def why_lost(winner: Candidate, loser: Candidate) -> str:
     if relative < -_SAME:
         return f"{relative:+.1%}: faster by the model"
     if relative < _SAME:
-        return "equal; the plan's is the more usual"
+        return "as fast by the model"
     return f"{relative:+.1%}: {_reason(ours, theirs)}"
 
 

@@ -20,6 +20,7 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Cluster shapes (along M, along N) that are tried."""
 
 _MAX_SPLITS = 64
+_SMALL_SPLITS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
 _MAX_SIZE = (1 << 31) - 1024  # rows and columns too, up to the end of the last tile
 _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
@@ -137,9 +138,10 @@ def _split_counts(tiles: int, at_once: int, k_tiles: int) -> list[int]:
     """Splits worth trying: those that fill one, two or three rounds, and a few small ones."""
     if tiles >= 4 * at_once or k_tiles < 2:
         return [1]
-    wanted = {1, 2, 3, 4} | {rounds * at_once // tiles for rounds in (1, 2, 3)}
+    filling = {rounds * at_once // tiles for rounds in (1, 2, 3)}
+    small = {s for s in _SMALL_SPLITS if s * tiles <= at_once}
     most = min(k_tiles, _MAX_SPLITS)
-    return sorted(s for s in wanted if 1 <= s <= most and s * tiles <= 4 * at_once)
+    return sorted(s for s in {1, 2} | filling | small if 1 <= s <= most)
 
 
 class GemmFamily:

@@ -9,11 +9,13 @@ worked out once per candidate; an order changes the bytes from memory alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tk.schedulers.cost import Prediction, overlapped, power_limited
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
 from tk.schedulers.order import Order
+from tk.schedulers.pipeline import pipeline_for
 from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
 from tk.schedulers.traffic import panels_read
 from tk.schedulers.walk import ceil_div, cluster_grid
@@ -134,6 +136,7 @@ class GemmCost:
         if cluster_size > 1:
             self.launch += device.cluster_overhead_s
         blocks = shape.tiles_m * shape.tiles_n * problem.batch
+        self.num_stages, self.compute = num_stages, compute
         self.busy = {
             "tensor cores": blocks * compute * shape.k_tiles / device.num_sms,
             "L2": self.l2_seconds,
@@ -145,6 +148,11 @@ class GemmCost:
     def floor(self) -> float:
         """A time that no order can beat: that of compulsory bytes from memory."""
         return self._seconds(self.least_bytes)[0]
+
+    @cached_property
+    def pipeline(self) -> str:
+        """The ring's depth and what limits it, in words."""
+        return str(pipeline_for(self.instance, self.device, self.compute, self.num_stages))
 
     def predict(self, order: Order) -> Prediction:
         """The whole prediction with that tile order."""
@@ -169,6 +177,7 @@ class GemmCost:
             bytes={"a": a_bytes, "b": b_bytes, "out": self.out_bytes, "l2": self.l2_bytes},
             flops=float(problem.flops),
             waves=shape.items / self.clusters,
+            pipeline=self.pipeline,
         )
 
     def _seconds(self, read_bytes: float) -> tuple[float, dict[str, float]]:

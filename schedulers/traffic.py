@@ -70,7 +70,9 @@ def panels_read(
     """Panels read from memory when `wave` tiles of a rows x cols grid run at a time.
 
     `row_bytes` and `col_bytes` are the bytes of one row panel and one column panel over all of K.
+    With splits fewer tiles than blocks run at a time; less than one counts as one.
     """
+    wave = max(wave, 1.0)
     capacity = device.l2_usable * device.l2_bytes
     tiles = rows * cols
     if wave >= tiles:
@@ -115,16 +117,16 @@ def panels_read(
         return new_rows + extra_rows, new_cols + extra_cols
 
     if num_waves <= _SAMPLED_WAVES + 2:
-        inner = range(1, num_waves - 1)
+        inner = list(range(1, num_waves - 1))
     else:
         step = (num_waves - 2) / _SAMPLED_WAVES
-        inner = [1 + int((i + 0.5) * step) for i in range(_SAMPLED_WAVES)]  # type: ignore[assignment]
+        inner = [1 + int((i + 0.5) * step) for i in range(_SAMPLED_WAVES)]
     total_rows = total_cols = 0.0
     for index in (0, num_waves - 1):
         r, c = read(index)
         total_rows += r
         total_cols += c
-    if len(inner):
+    if inner:
         reads = [read(index) for index in inner]
         scale = (num_waves - 2) / len(inner)
         total_rows += scale * sum(r for r, _ in reads)
@@ -132,7 +134,11 @@ def panels_read(
     if all_fit:
         # Sampling cannot see further back than _LOOK_BACK; but nothing is ever lost here.
         total_rows, total_cols = min(total_rows, float(rows)), min(total_cols, float(cols))
-    return Panels(max(total_rows, float(rows)), max(total_cols, float(cols)))
+    # Samples of fractional waves overlap a little; the bounds are exact.
+    return Panels(
+        min(max(total_rows, float(rows)), float(tiles)),
+        min(max(total_cols, float(cols)), float(tiles)),
+    )
 
 
 def _span(first: int, last: int) -> int:

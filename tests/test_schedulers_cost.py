@@ -1,0 +1,139 @@
+"""The traffic and time models: exact footprints, measured bytes, and laws that must hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from instance_table import matmul_instances
+
+from tk.schedulers import Device, GemmProblem, Order
+from tk.schedulers.cost import overlapped, power_limited
+from tk.schedulers.gemm import GemmGroup
+from tk.schedulers.order import CODES
+from tk.schedulers.pipeline import num_stages_for
+from tk.schedulers.traffic import panels_read, wave_masks
+
+H200 = Device.named("h200")
+sizes = st.integers(1, 30)
+
+
+def group(
+    problem: GemmProblem,
+    tile: str,
+    cluster: tuple[int, int] = (1, 1),
+    splits: int = 1,
+    device: Device = H200,
+) -> GemmGroup:
+    name = f"{problem.dtype}_{problem.a_major}{problem.b_major}_tma_{tile}"
+    instance = next(i for i in matmul_instances() if i.name == name)
+    stages = num_stages_for(instance, device)
+    return GemmGroup(problem, device, instance, cluster, splits, stages)
+
+
+@given(st.sampled_from(list(CODES)), sizes, sizes, sizes, st.floats(0, 1), st.floats(0, 1))
+def test_a_waves_footprint_is_that_of_its_tiles(
+    kind: str, param: int, rows: int, cols: int, start: float, length: float
+) -> None:
+    order = Order(kind, param if kind.startswith("grouped") else 0)
+    tiles = order.tiles(rows, cols)
+    lo = int(start * (len(tiles) - 1))
+    hi = lo + 1 + int(length * (len(tiles) - 1 - lo))
+    row_mask, col_mask = wave_masks(order, lo, hi, rows, cols)
+    assert row_mask == sum(1 << row for row in {tile[0] for tile in tiles[lo:hi]})
+    assert col_mask == sum(1 << col for col in {tile[1] for tile in tiles[lo:hi]})
+
+
+@given(
+    st.sampled_from(list(CODES)),
+    sizes,
+    sizes,
+    sizes,
+    st.floats(1, 200),
+    st.floats(1e3, 1e8),
+    st.floats(1e3, 1e8),
+)
+def test_panels_lie_between_once_each_and_once_a_tile(
+    kind: str,
+    param: int,
+    rows: int,
+    cols: int,
+    wave: float,
+    row_bytes: float,
+    col_bytes: float,
+) -> None:
+    order = Order(kind, param if kind.startswith("grouped") else 0)
+    panels = panels_read(
+        order, rows, cols, wave=wave, row_bytes=row_bytes, col_bytes=col_bytes, device=H200
+    )
+    assert rows <= panels.rows <= rows * cols
+    assert cols <= panels.cols <= rows * cols
+
+
+@pytest.mark.parametrize(("width", "gigabytes"), [(1, 2.41), (2, 2.40), (4, 1.51), (8, 1.23)])
+def test_bytes_agree_with_hardware_counters(width: int, gigabytes: float) -> None:
+    # An H200 at 8192^3, 128 x 256 tiles, cluster 2 x 1, bands of `width` cluster tiles.
+    base = group(GemmProblem(8192, 8192, 8192), "128x256x64", (2, 1))
+    prediction = base.predict(Order("grouped_m", width))
+    assert prediction.bytes["a"] + prediction.bytes["b"] == pytest.approx(gigabytes * 1e9, rel=0.1)
+
+
+def test_operands_that_fit_in_the_cache_are_read_once() -> None:
+    problem = GemmProblem(2048, 4096, 2048)
+    prediction = group(problem, "128x256x64", (2, 1)).predict(Order("row"))
+    least = (problem.m + problem.n) * problem.k * 2
+    assert prediction.bytes["a"] + prediction.bytes["b"] == pytest.approx(least, rel=0.05)
+
+
+def test_multicast_saves_bytes_from_the_cache() -> None:
+    problem = GemmProblem(8192, 8192, 8192)
+    alone = group(problem, "128x256x64").predict(Order("grouped_m", 8)).bytes["l2"]
+    paired = group(problem, "128x256x64", (2, 1)).predict(Order("grouped_m", 8)).bytes["l2"]
+    # 1/128 + 1/256 loads of an operand for each tile, against 1/256 + 1/256.
+    assert paired == pytest.approx(alone * 2 / 3)
+
+
+def test_parts_add_up_and_name_the_bound() -> None:
+    prediction = group(GemmProblem(4096, 4096, 4096), "128x256x64", (2, 1)).predict(Order("row"))
+    assert sum(prediction.parts.values()) == pytest.approx(prediction.seconds)
+    assert prediction.bound_by == "tensor cores"
+    assert prediction.waves == pytest.approx(256 / 66)
+    small = group(GemmProblem(16, 14336, 4096), "64x128x128").predict(Order("row"))
+    assert small.bound_by == "HBM"
+
+
+def test_the_floor_is_below_every_order() -> None:
+    for shape in ((4096, 4096, 4096), (512, 14336, 4096), (16, 4096, 14336)):
+        for splits in (1, 2, 4):
+            one = group(GemmProblem(*shape), "128x128x64", splits=splits)
+            for order in one.orders():
+                assert one.floor() <= one.predict(order).seconds * (1 + 1e-9)
+
+
+def test_more_of_a_resource_is_never_slower() -> None:
+    problem = GemmProblem(8192, 8192, 8192)
+    order = Order("grouped_m", 4)
+    base = group(problem, "256x192x64", (1, 2)).predict(order).seconds
+    for name in ("dram_bandwidth", "l2_bandwidth", "power_watts", "l2_bytes"):
+        value = getattr(H200, name)
+        more = replace(H200, **{name: value * 2})
+        faster = group(problem, "256x192x64", (1, 2), device=more).predict(order).seconds
+        assert faster <= base
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.floats(1, 20))
+def test_overlapped_time_lies_between_the_longest_and_the_sum(
+    seconds: list[float], exponent: float
+) -> None:
+    time = overlapped(exponent, *seconds)
+    assert max(seconds) * (1 - 1e-9) <= time <= sum(seconds) * (1 + 1e-9)
+
+
+def test_power_binds_only_above_the_limit_and_only_after_a_while() -> None:
+    assert power_limited(H200, 1e-3, H200.power_watts * 0.9e-3) == 1e-3
+    long = power_limited(H200, 1e-2, H200.power_watts * 2e-2) / 1e-2
+    short = power_limited(H200, 1e-5, H200.power_watts * 2e-5) / 1e-5
+    assert 1 < short < long < 2
+    assert power_limited(replace(H200, power_watts=0.0), 1e-3, 1e9) == 1e-3
