@@ -65,9 +65,7 @@ endfunction()
 function(tk_common_settings target architecture)
   configure_file(cmake/architecture.cpp.in "${tk_generated}/${architecture}/architecture.cpp" @ONLY)
   target_sources(${target} PRIVATE "${tk_generated}/${architecture}/architecture.cpp")
-  target_include_directories(${target} PRIVATE "${tk_dependencies}/cpp/include"
-                                               "${tk_dependencies}/cpp")
-  target_include_directories(${target} SYSTEM PRIVATE "${tk_dependencies}/cutlass")
+  target_compile_options(${target} PRIVATE ${tk_include_flags})
   target_link_options(
     ${target} PRIVATE "LINKER:--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/exports.map"
     LINKER:--no-undefined LINKER:--exclude-libs,ALL)
@@ -85,9 +83,8 @@ function(tk_add_libraries)
   add_library(tk_host SHARED ${host_sources})
   tk_common_settings(tk_host host)
   target_compile_definitions(tk_host PRIVATE TK_ARCH_HOST=1)
-  target_compile_options(tk_host PRIVATE -Wall -Wextra)
-  # the CUDA headers, for CuTe's types; nothing of CUDA is linked
-  target_include_directories(tk_host SYSTEM PRIVATE ${tk_cuda_includes})
+  # the CUDA headers are for CuTe's types; nothing of CUDA is linked
+  target_compile_options(tk_host PRIVATE -Wall -Wextra ${tk_cuda_include_flags})
   target_link_libraries(tk_host PRIVATE Threads::Threads)
 
   if(NOT TK_CUDA)

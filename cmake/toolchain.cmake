@@ -43,21 +43,23 @@ foreach(name IN ITEMS origin version nvcc includes libraries)
   string(JSON tk_toolkit_${name} GET "${tk_toolkit}" ${name})
 endforeach()
 
-# Compilers see these folders under names inside the build folder: the real ones are often in a
-# build environment with a random name, which would make every compilation new to ccache.
-set(tk_dependencies "${CMAKE_BINARY_DIR}/dependencies")
-file(MAKE_DIRECTORY "${tk_dependencies}")
+# Compilers see these folders as links in the build folder, by relative names (they run there): the
+# real ones are often in a build environment with a random name, or in another clone, which would
+# make every compilation new to ccache.
 function(tk_link_dependency target name)
-  file(REMOVE "${tk_dependencies}/${name}")
-  file(CREATE_LINK "${target}" "${tk_dependencies}/${name}" SYMBOLIC)
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/dependencies")
+  file(REMOVE "${CMAKE_BINARY_DIR}/dependencies/${name}")
+  file(CREATE_LINK "${target}" "${CMAKE_BINARY_DIR}/dependencies/${name}" SYMBOLIC)
 endfunction()
 tk_link_dependency("${tk_cutlass_found}" cutlass)
 tk_link_dependency("${CMAKE_CURRENT_SOURCE_DIR}/cpp" cpp)
-set(tk_cuda_includes "")
+set(tk_include_flags -Idependencies/cpp/include -Idependencies/cpp
+                     "SHELL:-isystem dependencies/cutlass")
+set(tk_cuda_include_flags "") # nvcc finds its own
 set(index 0)
 foreach(folder IN LISTS tk_toolkit_includes)
   tk_link_dependency("${folder}" "cuda${index}")
-  list(APPEND tk_cuda_includes "${tk_dependencies}/cuda${index}")
+  list(APPEND tk_cuda_include_flags "SHELL:-isystem dependencies/cuda${index}")
   math(EXPR index "${index} + 1")
 endforeach()
 
@@ -87,7 +89,7 @@ mark_as_advanced(TK_CCACHE_PROGRAM)
 set(tk_launcher "")
 if(TK_CCACHE AND TK_CCACHE_PROGRAM)
   set(tk_launcher
-      "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_BINARY_DIR}" CCACHE_NOHASHDIR=1
+      "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_BINARY_DIR}/generated" CCACHE_NOHASHDIR=1
       "CCACHE_COMPILERCHECK=%compiler% --version" "${TK_CCACHE_PROGRAM}")
   message(STATUS "tk: ccache: ${TK_CCACHE_PROGRAM}")
 endif()
