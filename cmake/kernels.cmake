@@ -33,7 +33,7 @@ function(tk_add_family folder family)
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^TK_${FAMILY}_INSTANCE\\((.*)\\).*$" "\\1" arguments "${line}")
     set(definition "TK_DEFINE_${FAMILY}_INSTANCE(${index}, ${arguments})\n")
-    string(REGEX REPLACE "[^A-Za-z0-9]+" "_" name "${family}_${index}_${arguments}")
+    string(REGEX REPLACE "[^A-Za-z0-9]+" "_" name "${family}_${arguments}")
     tk_write("${tk_generated}/cuda/${name}.cu" "${include}${definition}")
     list(APPEND cuda_sources "${tk_generated}/cuda/${name}.cu")
 
