@@ -1,0 +1,24 @@
+"""Hopper GPU kernels over CuTe, with plans made in Python, that also run on a CPU.
+
+`tk.matmul` is the first operation; `tk.plan_matmul` says how it will run. `tk.schedulers` makes
+plans, `tk.reference` holds PyTorch formulas, `tk.runtime` the loaded libraries.
+"""
+
+from importlib import metadata as _metadata
+from importlib import util as _util
+
+if _util.find_spec("tk._binding") is None:
+    raise ImportError(
+        f"tk at {__path__[0]} is a source tree that was not built: run `pip install .` in the "
+        "folder above it, and import tk from any other folder (or use `pip install -e .`)"
+    )
+
+from tk import reference, runtime, schedulers
+from tk.ops.matmul import matmul, plan_matmul
+
+try:
+    __version__ = _metadata.version("tk-cute")
+except _metadata.PackageNotFoundError:  # files put on the path without being installed
+    __version__ = "0+unknown"
+
+__all__ = ["__version__", "matmul", "plan_matmul", "reference", "runtime", "schedulers"]

@@ -1,0 +1,237 @@
+"""A matrix product made ready, for one set of shapes, strides and options, and its launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from tk import resources
+from tk._binding import MatmulCall
+from tk.errors import wrong_value
+from tk.ops.matmul_arguments import OPERATION
+from tk.ops.matmul_layout import Layout
+from tk.ops.overlap import extent, share_memory
+from tk.runtime import Backend
+from tk.schedulers import Order, Plan
+
+__all__ = ["Epilogue", "Operand", "PreparedMatmul"]
+
+# Absent from builds of torch without CUDA, where no CUDA tensor asks for it.
+_current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
+
+# A closed form that is good everywhere, for where a table of tiles cannot be had.
+_TABLELESS = Order("grouped_m", 8)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to the product: codes and numbers of the C interface."""
+
+    activation: int
+    alpha: float
+    beta: float
+    c_dtype: int
+    bias_dtype: int
+    out_dtype: int
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A strided tensor without its address, as overlaps are checked."""
+
+    name: str
+    shape: Sequence[int]
+    strides: Sequence[int]
+    itemsize: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes from the first to the last element, both counted."""
+        return extent(self.shape, self.strides) * self.itemsize
+
+
+class PreparedMatmul:
+    """A product ready to run at any addresses. `plan` is None when the output is empty.
+
+    `allocate()` makes the output, `refuse_overlap(addresses, address)` is for one that the caller
+    brought, `launch(a, b, c, bias, out)` takes addresses, 0 for what is not given.
+    """
+
+    __slots__ = (
+        "_backend",
+        "_call",
+        "_epilogue",
+        "_index",
+        "_num_counters",
+        "_operands",
+        "_out",
+        "_replanned",
+        "_simple",
+        "_table",
+        "_workspace_bytes",
+        "allocate",
+        "last_use",
+        "layout",
+        "plan",
+        "request",
+    )
+
+    def __init__(
+        self,
+        backend: Backend,
+        where: torch.device,
+        layout: Layout,
+        plan: Plan | None,
+        epilogue: Epilogue,
+        operands: Sequence[Operand | None],
+        out: Operand,
+        out_dtype: torch.dtype,
+        request: object = None,
+    ) -> None:
+        self.last_use = 0
+        self.layout = layout
+        self.plan = plan
+        self.request = request  # keeps alive what the cache's key names by its id
+        self.allocate: Callable[[], torch.Tensor] = partial(
+            torch.empty, *out.shape, dtype=out_dtype, device=where
+        )
+        self._backend = backend
+        self._epilogue = epilogue
+        self._index = backend.index
+        self._operands = tuple(None if each is None else (each, each.bytes) for each in operands)
+        self._out = (out, out.bytes)
+        self._replanned: PreparedMatmul | None = None
+        self._table: torch.Tensor | None = None
+        self._call = None if plan is None else _bound(backend, layout, plan, epilogue)
+        self._workspace_bytes = 0 if self._call is None else self._call.workspace_bytes
+        self._num_counters = 0 if self._call is None else self._call.num_counters
+        tabled = plan is not None and plan.order.needs_table
+        self._simple = not (tabled or self._workspace_bytes or self._num_counters)
+        if tabled and backend.kind == "host":
+            assert plan is not None
+            entries = plan.order.table(*_cluster_grid(layout, plan))
+            self._table = torch.tensor(entries, dtype=torch.int32)
+
+    def refuse_overlap(self, addresses: Sequence[int], address: int) -> None:
+        """ValueError when an output at `address` shares a byte with an operand; `addresses` are
+        those of a, b, bias and c."""
+        out, out_bytes = self._out
+        for operand, start in zip(self._operands, addresses, strict=True):
+            if operand is None:
+                continue
+            tensor, size = operand
+            if start < address + out_bytes and address < start + size:
+                first = (address, out.shape, out.strides, out.itemsize)
+                second = (start, tensor.shape, tensor.strides, tensor.itemsize)
+                if share_memory(first, second):
+                    raise wrong_value(
+                        OPERATION, "out", f"in memory of {tensor.name}", "apart from all inputs"
+                    )
+
+    def launch(self, a: int, b: int, c: int, bias: int, out: int) -> None:
+        """Runs the product on the current stream of its device."""
+        call = self._call
+        if call is None:
+            return
+        if self._simple:
+            call(a, b, c, bias, out, 0, 0, 0, _current_stream(self._index))
+        elif self._backend.kind == "host":
+            self._launch_on_host(call, a, b, c, bias, out)
+        else:
+            self._launch_on_cuda(call, a, b, c, bias, out)
+
+    def _launch_on_host(
+        self, call: MatmulCall, a: int, b: int, c: int, bias: int, out: int
+    ) -> None:
+        # Calls of two threads run at once here, so each has counters of its own.
+        counters = torch.zeros(self._num_counters, dtype=torch.int32)
+        workspace = torch.empty(self._workspace_bytes, dtype=torch.uint8)
+        table = 0 if self._table is None else self._table.data_ptr()
+        call(a, b, c, bias, out, table, workspace.data_ptr(), counters.data_ptr(), 0)
+
+    def _launch_on_cuda(
+        self, call: MatmulCall, a: int, b: int, c: int, bias: int, out: int
+    ) -> None:
+        assert self.plan is not None
+        stream = _current_stream(self._index)
+        table = counters = workspace = 0
+        if self.plan.order.needs_table:
+            held = self._cuda_table(self.plan)
+            if held is None:
+                self._without_table(self.plan).launch(a, b, c, bias, out)
+                return
+            table = held.data_ptr()
+        if self._num_counters:
+            counting = resources.counters(self._index, stream, self._num_counters)
+            counters = counting.data_ptr()
+        if self._workspace_bytes:
+            where = torch.device("cuda", self._index)
+            partials = torch.empty(self._workspace_bytes, dtype=torch.uint8, device=where)
+            workspace = partials.data_ptr()
+        call(a, b, c, bias, out, table, workspace, counters, stream)
+
+    def _cuda_table(self, plan: Plan) -> torch.Tensor | None:
+        if self._table is None:
+            rows, cols = _cluster_grid(self.layout, plan)
+            self._table = resources.order_table(
+                self._index,
+                (plan.order.kind, plan.order.param),
+                rows,
+                cols,
+                lambda: plan.order.table(rows, cols),
+            )
+        return self._table
+
+    def _without_table(self, plan: Plan) -> PreparedMatmul:
+        """The same product in an order that needs no table; the results are the same bits."""
+        if self._replanned is None:
+            other = PreparedMatmul.__new__(PreparedMatmul)
+            for name in PreparedMatmul.__slots__:
+                setattr(other, name, getattr(self, name))
+            other.plan = plan.replace(order=_TABLELESS)
+            other._call = _bound(self._backend, self.layout, other.plan, self._epilogue)
+            other._simple = not (self._workspace_bytes or self._num_counters)
+            self._replanned = other
+        return self._replanned
+
+
+def _cluster_grid(layout: Layout, plan: Plan) -> tuple[int, int]:
+    """Rows and columns of cluster tiles."""
+    rows = plan.instance.tile_m * plan.cluster[0]
+    columns = plan.instance.tile_n * plan.cluster[1]
+    return -(-layout.m // rows), -(-layout.n // columns)
+
+
+def _bound(backend: Backend, layout: Layout, plan: Plan, epilogue: Epilogue) -> MatmulCall:
+    instance = plan.instance
+    legal = layout.for_loader(instance.loader, instance.a_major, instance.b_major)
+    return MatmulCall(
+        backend.library,
+        m=legal.m,
+        n=legal.n,
+        k=legal.k,
+        batch=legal.batch,
+        a_strides=legal.a,
+        b_strides=legal.b,
+        c_strides=legal.c,
+        out_strides=legal.out,
+        bias_stride=legal.bias,
+        c_dtype=epilogue.c_dtype,
+        bias_dtype=epilogue.bias_dtype,
+        out_dtype=epilogue.out_dtype,
+        activation=epilogue.activation,
+        alpha=epilogue.alpha,
+        beta=epilogue.beta,
+        instance=instance.index,
+        num_stages=plan.num_stages,
+        cluster_m=plan.cluster[0],
+        cluster_n=plan.cluster[1],
+        order_kind=plan.order.code,
+        order_param=plan.order.param,
+        splits=plan.splits,
+        grid=plan.grid,
+        device=backend.index,
+    )

@@ -1,0 +1,115 @@
+"""Plans of matrix products: the one a call uses, the check of one that a caller brings, and the
+text form in which a plan passes through the dispatcher and compiled graphs."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+import torch
+
+from tk import runtime
+from tk.errors import wrong_type, wrong_value
+from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION
+from tk.ops.matmul_layout import Layout, folded
+from tk.schedulers import GemmProblem, Plan, plan_gemm
+
+__all__ = ["check_plan", "plan_for", "plan_from_text", "plan_to_text"]
+
+
+def plan_for(
+    layout: Layout, dtype: torch.dtype, out_dtype: torch.dtype, backend: runtime.Backend
+) -> tuple[Plan, Layout]:
+    """The scheduler's plan and the layout it is for: the batch folded into rows where possible."""
+    chosen = folded(layout)
+    return _planned(chosen.problem(dtype, out_dtype), backend.kind, backend.index), chosen
+
+
+@lru_cache(maxsize=4096)
+def _planned(problem: GemmProblem, kind: str, index: int) -> Plan:
+    where = torch.device("cpu") if kind == "host" else torch.device("cuda", index)
+    backend = runtime.backend(where)
+    return plan_gemm(problem, backend.device, backend.instances)
+
+
+def check_plan(
+    plan: Plan,
+    layout: Layout,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype,
+    backend: runtime.Backend,
+) -> Layout:
+    """The layout that a caller's plan is for. ValueError when it is for another product, another
+    instance table or a device with more shared memory than this one."""
+    if not isinstance(plan, Plan):
+        raise wrong_type(OPERATION, "plan", plan, "a tk.schedulers.Plan or None")
+    plan.check()
+    problem = plan.problem
+    if not isinstance(problem, GemmProblem):
+        raise wrong_value(OPERATION, "plan", f"for {problem}", "for a matrix product")
+    sizes = (problem.batch, problem.m, problem.n, problem.k)
+    layouts = {(each.batch, each.m, each.n, each.k): each for each in (layout, folded(layout))}
+    found = layouts.get(sizes)
+    if found is None:
+        wanted = " or ".join(str(each) for each in layouts)
+        raise wrong_value(OPERATION, "plan", f"for (batch, M, N, K) = {sizes}", f"for {wanted}")
+    planned = f"for {problem.dtype} to {problem.out_dtype}"
+    wanted = f"for {DTYPE_NAMES[dtype]} to {DTYPE_NAMES[out_dtype]}"
+    if planned != wanted:
+        raise wrong_value(OPERATION, "plan", planned, wanted)
+    instance = plan.instance
+    table = backend.instances
+    if not (0 <= instance.index < len(table) and table[instance.index] == instance):
+        raise wrong_value(
+            OPERATION,
+            "plan",
+            f"for instance {instance.index} ({instance.name}), which this build does not have",
+            "made with the instances of this build",
+        )
+    if instance.loader == "tma":
+        _check_major("a", instance.a_major, found.a_majors())
+        _check_major("b", instance.b_major, found.b_majors())
+    memory = plan.num_stages * instance.bytes_per_stage + instance.fixed_bytes
+    limit = backend.device.shared_memory_per_block
+    if memory > limit:
+        raise wrong_value(
+            OPERATION,
+            "plan",
+            f"for {plan.num_stages} stages, {memory} bytes of shared memory",
+            f"for at most {limit} bytes ({backend.device.name})",
+        )
+    return found
+
+
+def _check_major(operand: str, major: str, legal: tuple[str, ...]) -> None:
+    if major in legal:
+        return
+    was = f"for TMA loads of {operand} along {major.upper()}"
+    allowed = " or ".join(f"TMA along {each.upper()}" for each in legal) or "the gather loader"
+    raise wrong_value(
+        OPERATION, "plan", was, f"for {allowed}, by {operand}'s strides and the operands' addresses"
+    )
+
+
+_texts: dict[int, tuple[Plan, str]] = {}
+
+
+def plan_to_text(plan: Plan) -> str:
+    """What of the plan decides the launch, as JSON. A few recent texts are remembered."""
+    if not isinstance(plan, Plan):
+        raise wrong_type(OPERATION, "plan", plan, "a tk.schedulers.Plan or None")
+    found = _texts.get(id(plan))
+    if found is not None and found[0] is plan:
+        return found[1]
+    record = {**plan.to_dict(), "alternatives": [], "rejected": []}
+    text = json.dumps(record, sort_keys=True)
+    if len(_texts) >= 64:
+        _texts.clear()
+    _texts[id(plan)] = (plan, text)
+    return text
+
+
+@lru_cache(maxsize=64)
+def plan_from_text(text: str) -> Plan:
+    """The inverse of `plan_to_text`."""
+    return Plan.from_dict(json.loads(text))

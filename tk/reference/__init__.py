@@ -1,0 +1,5 @@
+"""Every operation as a PyTorch formula: what kernels are tested against, never what a call runs."""
+
+from tk.reference.matmul import matmul
+
+__all__ = ["matmul"]
