@@ -137,3 +137,26 @@ def test_power_binds_only_above_the_limit_and_only_after_a_while() -> None:
     short = power_limited(H200, 1e-5, H200.power_watts * 2e-5) / 1e-5
     assert 1 < short < long < 2
     assert power_limited(replace(H200, power_watts=0.0), 1e-3, 1e9) == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "cluster", "microseconds"),
+    [
+        ((16384, 16384, 16384), "256x192x64", (1, 2), 12560),
+        ((8192, 8192, 8192), "128x256x64", (2, 1), 1559),
+        ((8192, 14336, 4096), "256x192x64", (1, 2), 1382),
+        ((8192, 4096, 14336), "128x256x64", (2, 1), 1386),
+        ((4096, 4096, 4096), "128x256x64", (2, 1), 187),
+        ((4096, 4096, 1024), "128x256x64", (1, 1), 50.0),
+        ((4096, 4096, 256), "128x256x64", (1, 1), 20.2),
+        ((4096, 4096, 64), "128x256x64", (1, 1), 14.5),
+        ((512, 4096, 4096), "128x128x64", (1, 1), 27.9),
+    ],
+)
+def test_times_agree_with_those_of_an_h200(
+    shape: tuple[int, int, int], tile: str, cluster: tuple[int, int], microseconds: float
+) -> None:
+    # A first trial of this kernel on an H200, each shape with its best order.
+    base = group(GemmProblem(*shape), tile, cluster)
+    best = min(base.predict(order).seconds for order in base.orders())
+    assert best == pytest.approx(microseconds * 1e-6, rel=0.06)
