@@ -34,11 +34,13 @@ def grid_tiles(rows: int, cols: int) -> list[tuple[int, int]]:
     return [(row, col) for row in range(rows) for col in range(cols)]
 
 
+@settings(deadline=None)
 @given(kinds, sizes, sizes, sizes)
 def test_every_order_visits_each_tile_once(kind: str, param: int, rows: int, cols: int) -> None:
     assert sorted(make_order(kind, param).tiles(rows, cols)) == grid_tiles(rows, cols)
 
 
+@settings(deadline=None)
 @given(kinds, sizes, sizes, sizes)
 def test_the_tile_at_an_index_is_that_of_the_walk(
     kind: str, param: int, rows: int, cols: int
@@ -48,6 +50,7 @@ def test_the_tile_at_an_index_is_that_of_the_walk(
     assert [order.tile(index, rows, cols) for index in range(rows * cols)] == walk
 
 
+@settings(deadline=None)
 @given(sizes, sizes)
 def test_hilbert_steps_to_a_neighbour(rows: int, cols: int) -> None:
     walk = hilbert_walk(rows, cols)
@@ -230,6 +233,7 @@ def test_cpp_and_python_agree_on_large_grids(
     assert tuple(tile) == order.tile(index, rows, cols)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(CLUSTERS))
 def test_the_cluster_grid_covers_the_output(
     tiles_m: int, tiles_n: int, cluster: tuple[int, int]

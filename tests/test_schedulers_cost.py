@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from instance_table import matmul_instances
 
@@ -33,6 +33,7 @@ def group(
     return GemmGroup(problem, device, instance, cluster, splits, stages)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(list(CODES)), sizes, sizes, sizes, st.floats(0, 1), st.floats(0, 1))
 def test_a_waves_footprint_is_that_of_its_tiles(
     kind: str, param: int, rows: int, cols: int, start: float, length: float
@@ -46,6 +47,7 @@ def test_a_waves_footprint_is_that_of_its_tiles(
     assert col_mask == sum(1 << col for col in {tile[1] for tile in tiles[lo:hi]})
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(list(CODES)),
     sizes,
@@ -123,6 +125,7 @@ def test_more_of_a_resource_is_never_slower() -> None:
         assert faster <= base
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.floats(1, 20))
 def test_overlapped_time_lies_between_the_longest_and_the_sum(
     seconds: list[float], exponent: float
