@@ -3,4 +3,5 @@
 #include "tk/block/lcf.hpp"
 #include "tk/grid/launch.hpp"
 #include "tk/grid/order.hpp"
+#include "tk/tile/functions.hpp"
 #include "tk/tile/group.hpp"

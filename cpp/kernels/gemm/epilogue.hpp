@@ -2,6 +2,7 @@
 // out = activation(alpha * product + bias + beta * c).
 #pragma once
 #include "kernels/gemm/matmul_api.h"
+#include "tk/tile/functions.hpp"
 #include "tk/tk.hpp"
 
 TK_NAMESPACE_BEGIN
@@ -9,9 +10,8 @@ TK_NAMESPACE_BEGIN
 struct matmul_epilogue {
     float alpha = 1.0f, beta = 0.0f;
     int activation = TK_NONE;
-    any_gl bias;  // along the columns; null: none
+    any_gl bias;  // of the shape of the output, by a stride of 0; null: none
     any_gl c;     // null: none
-    int rows = 0, cols = 0;
 
     // A new activation goes here, in `matmul_api.h`'s list, and nowhere else in C++.
     template <class F>
@@ -30,25 +30,25 @@ struct matmul_epilogue {
         }
     }
 
-    // A register tile that starts at column `first_col`; all but beta * c.
-    template <class R>
-    TK_DEVICE void apply(R& tile, int first_col) const {
-        if (alpha != 1.0f) warp::mul(tile, tile, alpha);
+    // The 8 columns from `at`, those below `limit`.
+    TK_DEVICE void apply(float (&values)[8], coord at, int limit) const {
+        float more[8] = {};
+        TK_UNROLL
+        for (int i = 0; i < 8; ++i) values[i] *= alpha;
         if (bias) {
-            typename R::row_vec_type along_columns;
-            warp::load(along_columns, bias, first_col, cols);
-            warp::add_col(tile, tile, along_columns);
+            bias.get8(more, {0, at.row, at.col}, limit);
+            TK_UNROLL
+            for (int i = 0; i < 8; ++i) values[i] += more[i];
         }
-        with_activation([&](auto function) { warp::map(tile, tile, function); });
-    }
-
-    // One element.
-    TK_DEVICE float apply(float value, coord at) const {
-        value *= alpha;
-        if (bias) value += bias.get(0, 0, at.col);
-        if (c) value += beta * c.get(at.batch, at.row, at.col);
-        with_activation([&](auto function) { value = function(value); });
-        return value;
+        if (c) {
+            c.get8(more, at, limit);
+            TK_UNROLL
+            for (int i = 0; i < 8; ++i) values[i] += beta * more[i];
+        }
+        with_activation([&](auto function) {
+            TK_UNROLL
+            for (int i = 0; i < 8; ++i) values[i] = function(values[i]);
+        });
     }
 };
 

@@ -16,9 +16,13 @@ struct matmul {
     static constexpr bool b_transposed = BTransposed || gathers;
     static constexpr int tile_k = TileK;
     static constexpr int consumer_rows = TileM / Consumers;
-    static constexpr int piece_cols = 64;  // the epilogue works on 64 x 64 pieces
+    // The epilogue works on pieces of 64 rows and up to 64 columns.
+    static constexpr int piece_cols = TileN < 64 ? TileN : 64;
+    static constexpr int col_pieces = TileN / piece_cols;
+    static constexpr int num_pieces = consumer_rows / 64 * col_pieces;
     static_assert(consumer_rows % 64 == 0, "matmul: a consumer needs a multiple of 64 rows");
-    static_assert(TileN % piece_cols == 0, "matmul: tile_n must be a multiple of 64");
+    static_assert(TileN % piece_cols == 0 && TileN % 16 == 0,
+                  "matmul: tile_n must be 16, 32, 48 or a multiple of 64");
 
     static constexpr int num_consumer_warpgroups = Consumers;
     static constexpr int max_stages = 16;
@@ -47,7 +51,7 @@ struct matmul {
         lcf_config config;
         a_source a;
         b_source b;
-        gl<T, typename layout::piece_tile> out;  // used if out_by_tma
+        gl<T, typename layout::piece_tile> out;  // used if out_by_tma: nothing to do but scale
         any_gl out_any;
         matmul_epilogue epilogue;
         tile_order order;  // over cluster tiles
@@ -118,6 +122,7 @@ struct matmul {
     struct consumer {
         struct state {
             rt_fl<consumer_rows / 4, TileN> product;
+            int buffer = 0;  // of the two that pieces are staged in, the next
         };
 
         template <class Args>
@@ -148,20 +153,21 @@ struct matmul {
             args.release();
             const int part = args.consumer;
             if (args.g.splits > 1 && !sum_splits(args, part)) return;
-            TK_UNROLL
-            for (int i = 0; i < consumer_rows / 64; ++i) {
-                TK_UNROLL
-                for (int j = 0; j < TileN / piece_cols; ++j) {
-                    auto piece = subtile<16, piece_cols>(product, i, j);
-                    const coord at = {args.common.at.batch,
-                                      args.common.at.row + part * consumer_rows + i * 64,
-                                      args.common.at.col + j * piece_cols};
-                    if (at.row >= args.g.m || at.col >= args.g.n) continue;
-                    if (args.g.out_by_tma) {
-                        store_by_tma(args, part, j % 2, piece, at);
-                    } else {
-                        store_anywhere(args, part, piece, at);
-                    }
+            if (args.g.out_by_tma && args.g.epilogue.alpha != 1.0f) {
+                warp::mul(product, product, args.g.epilogue.alpha);
+            }
+            // A loop, and the code of a piece once: unrolled it outgrows the instruction cache.
+            TK_NO_UNROLL
+            for (int piece = 0; piece < num_pieces; ++piece) {
+                const coord at = {
+                    args.common.at.batch,
+                    args.common.at.row + part * consumer_rows + piece / col_pieces * 64,
+                    args.common.at.col + piece % col_pieces * piece_cols};
+                if (at.row >= args.g.m || at.col >= args.g.n) continue;
+                if (args.g.out_by_tma) {
+                    store_by_tma(args, piece, at);
+                } else {
+                    store_anywhere(args, piece, at);
                 }
             }
         }
@@ -189,31 +195,47 @@ struct matmul {
             return true;
         }
 
-        template <class Args, class R>
-        static TK_DEVICE void store_by_tma(const Args& args, int part, int buffer, R& piece,
-                                           coord at) {
-            auto& staged = view_as<typename layout::piece_tile>(args.scratch.pieces[part])[buffer];
-            args.g.epilogue.apply(piece, at.col);
+        // Registers must be named at compile time: one case for each piece.
+        template <class Args, class S>
+        static TK_DEVICE void stage(const Args& args, int piece, S& staged) {
+            TK_UNROLL
+            for (int i = 0; i < num_pieces; ++i) {
+                if (i == piece) {
+                    warpgroup::store(staged,
+                                     subtile<16, piece_cols>(args.state.product, i / col_pieces,
+                                                             i % col_pieces));
+                }
+            }
+        }
+
+        template <class Args>
+        static TK_DEVICE void store_by_tma(const Args& args, int piece, coord at) {
+            const int part = args.consumer;
+            auto& staged =
+                view_as<typename layout::piece_tile>(args.scratch.pieces[part])[args.state.buffer];
+            args.state.buffer ^= 1;
             if (warpgroup::warpid() == 0) tma::store_async_read_wait<1>();  // the buffer is free
             warpgroup::sync(1 + part);
-            warpgroup::store(staged, piece);
+            stage(args, piece, staged);
             fence_async_proxy();
             warpgroup::sync(1 + part);
             if (warpgroup::warpid() == 0) tma::store_async(args.g.out, staged, at);
         }
 
-        template <class Args, class R>
-        static TK_DEVICE void store_anywhere(const Args& args, int part, const R& piece, coord at) {
-            auto& staged = args.scratch.pieces[part];
-            warpgroup::sync(1 + part);  // the piece before has been read
-            warpgroup::store(staged, piece);
-            warpgroup::sync(1 + part);
-            warpgroup::for_each(staged, [&](int row, int col, float value) {
-                const coord to = {at.batch, at.row + row, at.col + col};
-                if (to.row < args.g.m && to.col < args.g.n) {
-                    args.g.out_any.set(to.batch, to.row, to.col, args.g.epilogue.apply(value, to));
-                }
-            });
+        template <class Args>
+        static TK_DEVICE void store_anywhere(const Args& args, int piece, coord at) {
+            auto& staged = args.scratch.pieces[args.consumer];
+            warpgroup::sync(1 + args.consumer);  // the piece before has been read
+            stage(args, piece, staged);
+            warpgroup::sync(1 + args.consumer);
+            const any_gl& out = args.g.out_any;
+            warpgroup::for_each8(staged, out.row_stride < out.col_stride,
+                                 [&](int row, int col, float (&values)[8]) {
+                                     const coord to = {at.batch, at.row + row, at.col + col};
+                                     if (to.row >= args.g.m || to.col >= args.g.n) return;
+                                     args.g.epilogue.apply(values, to, args.g.n);
+                                     out.set8(values, to, args.g.n);
+                                 });
         }
     };
 };

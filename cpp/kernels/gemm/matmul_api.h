@@ -40,6 +40,9 @@ typedef struct tk_matmul_problem {
     float alpha, beta;
     // the plan
     int instance, num_stages, cluster_m, cluster_n, order_kind, order_param, splits, grid, device;
+    // 1: the kernel computes out^T = b^T a^T, so that a small m meets the narrow side of the tile.
+    // The instance's majors, the cluster and the order are then those of the exchanged problem.
+    int swapped;
 } tk_matmul_problem;
 
 typedef struct tk_matmul_pointers {

@@ -1,5 +1,6 @@
 // The C interface of the matrix product, over the table of instances. Compiled once for each
 // architecture; needs none of CuTe.
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,6 +34,19 @@ const matmul_entry& entry_of(const tk_matmul_problem& p) {
                                 std::to_string(entries().size()));
     }
     return entries()[size_t(p.instance)];
+}
+
+// out^T = b^T a^T for out = a b, where the plan asks for it. The bias stays along out's columns.
+tk_matmul_problem exchanged(tk_matmul_problem p) {
+    if (!p.swapped) return p;
+    const int64_t a[3] = {p.b_strides[1], p.b_strides[0], p.b_strides[2]};
+    const int64_t b[3] = {p.a_strides[1], p.a_strides[0], p.a_strides[2]};
+    std::swap(p.m, p.n);
+    std::copy(a, a + 3, p.a_strides);
+    std::copy(b, b + 3, p.b_strides);
+    std::swap(p.c_strides[0], p.c_strides[1]);
+    std::swap(p.out_strides[0], p.out_strides[1]);
+    return p;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -86,19 +100,23 @@ int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
     if (p->splits <= 1) return 0;
     const tk_matmul_instance& info = tk::entry_of(*p).info;
-    return tk::covered_tiles(*p) * p->splits * info.tile_m * info.tile_n * int64_t(sizeof(float));
+    return tk::covered_tiles(tk::exchanged(*p)) * p->splits * info.tile_m * info.tile_n *
+           int64_t(sizeof(float));
 }
 
 int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
     if (p->splits <= 1) return 0;
-    return tk::covered_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
+    return tk::covered_tiles(tk::exchanged(*p)) * tk::entry_of(*p).info.consumer_warpgroups;
 }
 
 int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
     try {
         if (p->m == 0 || p->n == 0 || p->batch == 0) return 0;
-        tk::check_plan(*p);
-        tk::entry_of(*p).run(*p, *at);
+        const tk_matmul_problem problem = tk::exchanged(*p);
+        tk::check_plan(problem);
+        tk_matmul_pointers pointers = *at;
+        if (p->swapped) std::swap(pointers.a, pointers.b);
+        tk::entry_of(problem).run(problem, pointers);
         return 0;
     } catch (const std::exception& error) {
         tk::last_error = error.what();

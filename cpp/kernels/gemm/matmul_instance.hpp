@@ -9,8 +9,12 @@ TK_NAMESPACE_BEGIN
 template <element T>
 constexpr int dtype_code = int(tag_of<T>);
 
+// Strides of rows, columns and batch, in elements.
 inline any_gl make_any(const void* data, int dtype, const int64_t* strides) {
-    return {const_cast<void*>(data), dtype_tag(dtype), strides[2], strides[0], strides[1]};
+    const bool by_vectors = reinterpret_cast<uintptr_t>(data) % 16 == 0 && strides[1] == 1 &&
+                            strides[0] % 8 == 0 && strides[2] % 8 == 0;
+    return {
+        const_cast<void*>(data), dtype_tag(dtype), strides[2], strides[0], strides[1], by_vectors};
 }
 
 template <class K, class T>
@@ -38,15 +42,17 @@ struct matmul_runner {
                 p.b_strides[2], p.b_strides[K::b_transposed ? 1 : 0], p.cluster_m);
         }
         g.out_any = make_any(at.out, p.out_dtype, p.out_strides);
-        g.out_by_tma = at.c == nullptr && p.out_dtype == dtype_code<T> && fits_tma(p, at.out);
+        const int64_t bias_strides[3] = {p.swapped ? p.bias_stride : 0,
+                                         p.swapped ? 0 : p.bias_stride, 0};
+        g.epilogue = {p.alpha, p.beta, p.activation, {}, {}};
+        if (at.bias != nullptr) g.epilogue.bias = make_any(at.bias, p.bias_dtype, bias_strides);
+        if (at.c != nullptr) g.epilogue.c = make_any(at.c, p.c_dtype, p.c_strides);
+        g.out_by_tma = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
+                       p.out_dtype == dtype_code<T> && fits_tma(p, at.out);
         if (g.out_by_tma) {
             g.out = make_gl<typename layout::piece_tile>(static_cast<T*>(at.out), p.batch, p.m, p.n,
                                                          p.out_strides[2], p.out_strides[0]);
         }
-        const int64_t bias_strides[3] = {0, p.bias_stride, 0};
-        g.epilogue = {p.alpha, p.beta, p.activation, {}, {}, int(p.m), int(p.n)};
-        if (at.bias != nullptr) g.epilogue.bias = make_any(at.bias, p.bias_dtype, bias_strides);
-        if (at.c != nullptr) g.epilogue.c = make_any(at.c, p.c_dtype, p.c_strides);
         g.m = int(p.m), g.n = int(p.n);
         g.k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
         g.splits = p.splits;

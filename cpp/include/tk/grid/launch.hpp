@@ -5,7 +5,7 @@
 TK_NAMESPACE_BEGIN
 
 struct launch_config {
-    int grid = 1;           // blocks
+    int grid = 1;  // blocks
     int cluster_blocks = 1;
     int64_t shared_bytes = 0;
     int device = 0;

@@ -1,8 +1,8 @@
 // Operations on register tiles, element by element: the same source for every architecture, since
-// each holds some of a tile's elements in `data` and knows where they belong (`for_each`).
+// each holds some of a tile's elements in `data`.
 // The destination comes first, the sources after it; a destination may be a source.
 #pragma once
-#include "tk/tile/functions.hpp"
+#include "tk/tile/types.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -25,31 +25,6 @@ struct map_ops {
     template <class R>
     static TK_DEVICE void mul(R& dst, const R& src, typename R::dtype scalar) {
         map(dst, src, [&](auto x) { return x * scalar; });
-    }
-
-    // dst[r, c] = src[r, c] + vector[c].
-    template <class R>
-    static TK_DEVICE void add_col(R& dst, const R& src, const typename R::row_vec_type& vector) {
-        R::for_each([&](int i, int, int, int slot) {
-            dst.data[i] = src.data[i] + vector.data[slot];
-        });
-    }
-
-    template <class R>
-    static TK_DEVICE void relu(R& dst, const R& src) {
-        map(dst, src, functions::relu{});
-    }
-    template <class R>
-    static TK_DEVICE void gelu(R& dst, const R& src) {
-        map(dst, src, functions::gelu{});
-    }
-    template <class R>
-    static TK_DEVICE void gelu_tanh(R& dst, const R& src) {
-        map(dst, src, functions::gelu_tanh{});
-    }
-    template <class R>
-    static TK_DEVICE void silu(R& dst, const R& src) {
-        map(dst, src, functions::silu{});
     }
 };
 

@@ -1,4 +1,5 @@
-// Shared tiles: a CuTe layout with the swizzle that WGMMA and TMA understand, and the memory for it.
+// Shared tiles: a CuTe layout with the swizzle that WGMMA and TMA understand, and the memory for
+// it.
 #pragma once
 #include <cute/atom/mma_traits_sm90_gmma.hpp>
 

@@ -57,8 +57,7 @@ gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t
     };
     const cuuint64_t sizes[3] = {cuuint64_t(cols), cuuint64_t(rows),
                                  cuuint64_t(result.batch_is_broadcast ? 1 : batch)};
-    const cuuint64_t strides[2] = {legal(rows, row_stride),
-                                   legal(int64_t(sizes[2]), batch_stride)};
+    const cuuint64_t strides[2] = {legal(rows, row_stride), legal(int64_t(sizes[2]), batch_stride)};
     const cuuint32_t box[3] = {S::panel_cols, cuuint32_t(tma_box<S>::rows(parts)), 1};
     const cuuint32_t steps[3] = {1, 1, 1};
     const auto type = std::is_same_v<T, bf16>   ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
@@ -72,11 +71,11 @@ gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t
         CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
-        throw std::runtime_error(
-            "cuTensorMapEncodeTiled refused (batch, rows, cols) = (" + std::to_string(sizes[2]) +
-            ", " + std::to_string(rows) + ", " + std::to_string(cols) + ") with strides (" +
-            std::to_string(strides[1]) + ", " + std::to_string(strides[0]) +
-            ", 2) bytes: error " + std::to_string(int(status)));
+        throw std::runtime_error("cuTensorMapEncodeTiled refused (batch, rows, cols) = (" +
+                                 std::to_string(sizes[2]) + ", " + std::to_string(rows) + ", " +
+                                 std::to_string(cols) + ") with strides (" +
+                                 std::to_string(strides[1]) + ", " + std::to_string(strides[0]) +
+                                 ", 2) bytes: error " + std::to_string(int(status)));
     }
     return result;
 }

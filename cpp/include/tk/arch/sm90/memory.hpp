@@ -36,8 +36,8 @@ struct memory_ops {
                     }
                     // Lane l gives the address of row l % 8 of matrix l / 8: upper half of the
                     // 16 rows for odd matrices, the next 8 columns for matrices 2 and 3.
-                    T* row = dst.data + S::offset(row_0 + (l / 8) % 2 * 8 + l % 8,
-                                                  (j + l / 16) * 8);
+                    T* row =
+                        dst.data + S::offset(row_0 + (l / 8) % 2 * 8 + l % 8, (j + l / 16) * 8);
                     cute::SM90_U32x4_STSM_N::copy(packed[0], packed[1], packed[2], packed[3],
                                                   *reinterpret_cast<cute::uint128_t*>(row));
                 }
@@ -47,23 +47,33 @@ struct memory_ops {
                     TK_UNROLL
                     for (int upper = 0; upper < 2; ++upper) {
                         T* to = dst.data + S::offset(row_0 + upper * 8 + l / 4, j * 8 + l % 4 * 2);
-                        *reinterpret_cast<float2*>(to) =
-                            make_float2(src.data[R::index(i, j, upper, 0)],
-                                        src.data[R::index(i, j, upper, 1)]);
+                        *reinterpret_cast<float2*>(to) = make_float2(
+                            src.data[R::index(i, j, upper, 0)], src.data[R::index(i, j, upper, 1)]);
                     }
                 }
             }
         }
     }
 
-    // f(row, col, value) for every element of a shared tile, neighbouring lanes on neighbouring
-    // columns. A loop, not unrolled: for the paths that need not be fast.
+    // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Lanes take
+    // neighbouring columns, or neighbouring rows. A loop: not for what must be fast.
     template <shared_tile S, class F>
-    static TK_DEVICE void for_each(const S& src, F&& f) {
+    static TK_DEVICE void for_each8(const S& src, bool rows_fastest, F&& f) {
+        static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
+        constexpr int vectors = S::cols / 8;
         TK_NO_UNROLL
-        for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * S::cols; i += Warps * 32) {
-            const int row = i / S::cols, col = i % S::cols;
-            f(row, col, src.data[S::offset(row, col)]);
+        for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * vectors; i += Warps * 32) {
+            const int row = rows_fastest ? i % S::rows : i / vectors;
+            const int col = (rows_fastest ? i / S::rows : i % vectors) * 8;
+            float values[8];
+            TK_UNROLL
+            for (int part = 0; part < 8; part += 4) {
+                const float4 v =
+                    *reinterpret_cast<const float4*>(src.data + S::offset(row, col + part));
+                values[part] = v.x, values[part + 1] = v.y;
+                values[part + 2] = v.z, values[part + 3] = v.w;
+            }
+            f(row, col, values);
         }
     }
 
@@ -81,19 +91,6 @@ struct memory_ops {
             dst.data[S::offset(row, col)] =
                 inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
         }
-    }
-
-    // The entries of a vector along the columns from `first`, 0 from `length` on.
-    template <int Length>
-    static TK_DEVICE void load(row_vec<float, Length>& dst, const any_gl& src, int first,
-                               int length) {
-        src.visit([&](const auto* elements) {
-            TK_UNROLL
-            for (int j = 0; j < Length / 4; ++j) {
-                const int col = first + j / 2 * 8 + lane() % 4 * 2 + j % 2;
-                dst.data[j] = col < length ? float(elements[col * src.col_stride]) : 0.0f;
-            }
-        });
     }
 
     // Parks a register tile in global memory, and takes or adds it back, in the order in which the
@@ -142,8 +139,9 @@ struct memory_ops {
             if (i * 16 * Warps + warp_row >= valid_rows) continue;
             TK_UNROLL
             for (int j = 0; j < R::col_blocks; ++j) {
-                float* at = base + (((i * R::col_blocks + j) * Warps + warp_index() % Warps) * 32 +
-                                    lane()) * 4;
+                float* at =
+                    base +
+                    (((i * R::col_blocks + j) * Warps + warp_index() % Warps) * 32 + lane()) * 4;
                 f(reinterpret_cast<float4*>(at), R::index(i, j, 0, 0));
             }
         }

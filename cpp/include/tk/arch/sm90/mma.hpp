@@ -28,9 +28,10 @@ struct mma_ops {
         static_assert(K % 16 == 0, "mma: K must be a multiple of 16");
         constexpr auto major_a = TransposeA ? cute::GMMA::Major::MN : cute::GMMA::Major::K;
         constexpr auto major_b = TransposeB ? cute::GMMA::Major::K : cute::GMMA::Major::MN;
-        using op = decltype(cute::GMMA::ss_op_selector<
-                            T, T, float, cute::Shape<cute::_64, cute::Int<N>, cute::_16>, major_a,
-                            major_b>());
+        using op =
+            decltype(cute::GMMA::ss_op_selector<T, T, float,
+                                                cute::Shape<cute::_64, cute::Int<N>, cute::_16>,
+                                                major_a, major_b>());
         auto tiled = cute::make_tiled_mma(op{});
         auto slice = tiled.get_thread_slice(0);
         auto operand_a = [&] {
@@ -46,7 +47,7 @@ struct mma_ops {
             } else {
                 return slice.make_fragment_B(slice.partition_B(b.tensor_t()));
             }
-        }();                              // (MMA,MMA_N,MMA_K)
+        }();  // (MMA,MMA_N,MMA_K)
         auto accumulator = acc.tensor();  // (MMA,MMA_M,MMA_N)
         cute::warpgroup_fence_operand(accumulator);
         cute::warpgroup_arrive();

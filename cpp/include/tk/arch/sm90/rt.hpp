@@ -9,14 +9,6 @@ namespace detail {
 TK_DEVICE int lane() { return int(threadIdx.x) & 31; }
 }  // namespace detail
 
-// A vector along the columns of a register tile: a lane holds the entries of its own columns.
-template <element T, int Length>
-struct row_vec {
-    using dtype = T;
-    static constexpr int length = Length;
-    T data[Length / 4];
-};
-
 // A warp's Rows x Cols part of a tile. In a warpgroup, 16-row block i of warp w holds rows
 // 64 i + 16 w to 64 i + 16 w + 15 of the warpgroup's tile, as WGMMA deals them out.
 template <element T, int Rows, int Cols>
@@ -28,7 +20,6 @@ struct rt {
     static_assert(Cols % 8 == 0, "rt: columns must be a multiple of 8");
     static constexpr int row_blocks = Rows / 16;
     static constexpr int col_blocks = Cols / 8;
-    using row_vec_type = row_vec<T, Cols>;
 
     static constexpr int elements = Rows * Cols / 32;  // of one lane
 
@@ -44,24 +35,6 @@ struct rt {
 
     static TK_DEVICE constexpr int index(int row_block, int col_block, int upper, int odd) {
         return ((row_block * col_blocks + col_block) * 2 + upper) * 2 + odd;
-    }
-
-    // Calls f(index into data, row and column in the warp's tile, index into a row_vec's data) for
-    // every element that the caller holds.
-    template <class F>
-    static TK_DEVICE void for_each(F&& f) {
-        const int lane_row = detail::lane() / 4, lane_col = detail::lane() % 4 * 2;
-        TK_UNROLL
-        for (int i = 0; i < row_blocks; ++i) {
-            TK_UNROLL
-            for (int j = 0; j < col_blocks; ++j) {
-                TK_UNROLL
-                for (int e = 0; e < 4; ++e) {
-                    f(index(i, j, e / 2, e % 2), i * 16 + e / 2 * 8 + lane_row,
-                      j * 8 + lane_col + e % 2, j * 2 + e % 2);
-                }
-            }
-        }
     }
 };
 
@@ -79,9 +52,8 @@ TK_DEVICE rt<typename Tile::dtype, Rows, Cols> subtile(const Tile& tile, int row
         for (int j = 0; j < part::col_blocks; ++j) {
             TK_UNROLL
             for (int e = 0; e < 4; ++e) {
-                result.data[part::index(i, j, e / 2, e % 2)] =
-                    tile.data[Tile::index(row * part::row_blocks + i, col * part::col_blocks + j,
-                                          e / 2, e % 2)];
+                result.data[part::index(i, j, e / 2, e % 2)] = tile.data[Tile::index(
+                    row * part::row_blocks + i, col * part::col_blocks + j, e / 2, e % 2)];
             }
         }
     }

@@ -32,8 +32,12 @@ TK_DEVICE int num_blocks() { return int(gridDim.x); }
 
 namespace cluster {
 TK_DEVICE int rank() { return int(cute::block_rank_in_cluster()); }
-// Every thread of every block of the cluster. Makes barrier initialisation visible to the cluster.
-TK_DEVICE void sync() { cute::cluster_sync(); }
+// Every thread of every block of the cluster. It orders semaphore initialisations that were fenced
+// (`fence_semaphore_init`), and nothing else: no fence through L2.
+TK_DEVICE void sync() {
+    cute::cluster_arrive_relaxed();
+    cute::cluster_wait();
+}
 
 // One arrival of the calling warp at the same semaphore of every block in `mask`. No memory of this
 // warp's is released to the other blocks: what it tells them is that its asynchronous reads are
@@ -58,8 +62,7 @@ TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
 // Called by one warp; visible to the block (and the cluster) after `cluster::sync`.
 TK_DEVICE void init_semaphore(semaphore& sem, int arrivals) {
     if (detail::lane() == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
-                         detail::shared_address(&sem)),
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&sem)),
                      "r"(arrivals));
     }
 }
@@ -145,9 +148,7 @@ struct sync_ops {
 
 // Between ordinary stores to shared memory and an asynchronous read of them (TMA store, WGMMA):
 // by every writing thread, before the barrier that tells the reader.
-TK_DEVICE void fence_async_proxy() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+TK_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 template <int Registers>
 TK_DEVICE void increase_registers() {
