@@ -1,0 +1,235 @@
+// Where a warp of the emulated machine is: its block, its cluster, its launch; and how errors end a
+// launch.
+#pragma once
+#include <array>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "tk/arch/host/barrier.hpp"
+#include "tk/arch/host/proxy.hpp"
+#include "tk/arch/host/settings.hpp"
+
+TK_NAMESPACE_BEGIN
+
+namespace machine {
+
+class copy_engine;
+struct cluster_context;
+
+// Thrown through the kernel of every other warp when one has failed; not a std::exception, so that
+// no handler takes it for an error of its own.
+struct launch_aborted {};
+
+// The first error ends the launch.
+class launch_state {
+  public:
+    const std::atomic<bool>& failed() const { return failed_; }
+    void fail(const std::string& message);
+    std::string message() {
+        std::lock_guard lock(mutex_);
+        return message_;
+    }
+    void add(cluster_context* cluster) {
+        std::lock_guard lock(mutex_);
+        clusters_.push_back(cluster);
+    }
+    void remove(cluster_context* cluster) {
+        std::lock_guard lock(mutex_);
+        std::erase(clusters_, cluster);
+    }
+
+  private:
+    std::atomic<bool> failed_{false};
+    std::mutex mutex_;
+    std::string message_;
+    std::vector<cluster_context*> clusters_;  // running
+};
+
+// Products issued and not waited for, and the accumulators they belong to.
+struct accumulator_in_flight {
+    float* registers = nullptr;  // poisoned until the last product is done
+    std::vector<float> values;   // what they really hold
+    int products = 0;
+};
+struct pending_product {
+    void (*execute)(const pending_product&, float* values) = nullptr;
+    const void* a = nullptr;
+    const void* b = nullptr;
+    float* registers = nullptr;
+};
+
+// A TMA store: its tile is read at the read wait, and what was read is written at the wait.
+struct pending_store {
+    void (*read)(pending_store&) = nullptr;
+    void (*write)(const pending_store&) = nullptr;
+    const void* destination = nullptr;  // the descriptor
+    const void* tile = nullptr;
+    int col = 0, row = 0, batch = 0;
+    bool is_read = false;
+    std::vector<char> content;
+};
+
+struct block_context;
+
+struct warp_context {
+    cluster_context* cluster = nullptr;
+    block_context* block = nullptr;
+    int index = 0;
+    // For messages: what it waits for.
+    std::atomic<const barrier*> waits_for{nullptr};
+    std::atomic<uint64_t> waits_for_phase{0};
+
+    std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
+    std::deque<pending_product> products;
+    std::deque<pending_store> stores;
+    std::vector<barrier*> unfenced_semaphores;
+    std::vector<int32_t> unfenced_writes;  // granules, see proxy_tracker
+    std::vector<float> buffers[3];         // for the arithmetic of products
+
+    std::string name() const;
+};
+
+struct block_context {
+    static constexpr int max_semaphores = 256;
+    static constexpr uint64_t semaphore_mark = 0x7e3a91c5;  // upper half of a valid semaphore
+
+    cluster_context* cluster = nullptr;
+    int index = 0;  // in the grid
+    int rank = 0;   // in the cluster
+    char* memory = nullptr;
+    int64_t bytes = 0;
+    std::deque<warp_context> warps;
+    std::deque<barrier> named;
+    std::array<std::atomic<barrier*>, max_semaphores> semaphores{};
+    std::atomic<int> num_semaphores{0};
+    std::atomic<int> running_warps{0};
+    std::unique_ptr<proxy_tracker> proxies;
+
+    bool contains(const void* pointer, int64_t length = 1) const {
+        const auto* at = static_cast<const char*>(pointer);
+        return at >= memory && at + length <= memory + bytes;
+    }
+    int64_t offset_of(const void* pointer) const {
+        return static_cast<const char*>(pointer) - memory;
+    }
+
+    block_context() = default;
+    block_context(const block_context&) = delete;
+    block_context& operator=(const block_context&) = delete;
+    void allocate(int64_t size) {
+        bytes = size;
+        memory = static_cast<char*>(::operator new(size_t(size), std::align_val_t{1024}));
+        std::memset(memory, 0xff, size_t(size));  // NaN in every dtype
+        proxies = std::make_unique<proxy_tracker>(size);
+    }
+    ~block_context() {
+        for (auto& semaphore : semaphores) delete semaphore.load(std::memory_order_relaxed);
+        if (memory != nullptr) ::operator delete(memory, std::align_val_t{1024});
+    }
+};
+
+struct cluster_context {
+    launch_state& launch;
+    cluster_progress progress;
+    int index;
+    int grid;
+    std::deque<block_context> blocks;
+    std::unique_ptr<barrier> all_warps;
+    copy_engine* engine = nullptr;
+
+    cluster_context(launch_state& state, int cluster_index, int grid_blocks)
+        : launch(state), progress(state.failed()), index(cluster_index), grid(grid_blocks) {}
+
+    void wake();
+    std::string describe_waits() const;
+};
+
+inline thread_local warp_context* current_warp = nullptr;
+
+inline warp_context& self() {
+    if (current_warp == nullptr) {
+        throw std::logic_error("a tile operation was called outside of a kernel");
+    }
+    return *current_warp;
+}
+
+inline std::string warp_context::name() const {
+    return "warp " + std::to_string(index) + " of block " + std::to_string(block->index);
+}
+
+[[noreturn]] inline void fail(const std::string& message) {
+    throw std::runtime_error(self().name() + ": " + message);
+}
+
+inline void launch_state::fail(const std::string& message) {
+    std::lock_guard lock(mutex_);
+    if (message_.empty()) message_ = message;
+    failed_.store(true);
+    for (cluster_context* cluster : clusters_) cluster->wake();
+}
+
+inline void cluster_context::wake() {
+    all_warps->wake();
+    for (block_context& block : blocks) {
+        for (barrier& each : block.named) each.wake();
+        for (auto& each : block.semaphores) {
+            if (barrier* semaphore = each.load(std::memory_order_relaxed)) semaphore->wake();
+        }
+    }
+}
+
+// Who waits for what: "warps 4-11 of block 0 wait for full[0], phase 1 (1 of 1 arrivals …)".
+inline std::string cluster_context::describe_waits() const {
+    std::string text;
+    for (const block_context& block : blocks) {
+        for (size_t first = 0; first < block.warps.size();) {
+            const barrier* waits_for = block.warps[first].waits_for.load(std::memory_order_relaxed);
+            const uint64_t phase =
+                block.warps[first].waits_for_phase.load(std::memory_order_relaxed);
+            size_t last = first + 1;
+            while (last < block.warps.size() &&
+                   block.warps[last].waits_for.load(std::memory_order_relaxed) == waits_for &&
+                   block.warps[last].waits_for_phase.load(std::memory_order_relaxed) == phase) {
+                ++last;
+            }
+            if (waits_for != nullptr) {
+                text += text.empty() ? "" : "; ";
+                text += last - first == 1
+                            ? "warp " + std::to_string(first)
+                            : "warps " + std::to_string(first) + "-" + std::to_string(last - 1);
+                text += " of block " + std::to_string(block.index);
+                text += last - first == 1 ? " waits for " : " wait for ";
+                text += waits_for->name() + ", phase " + std::to_string(phase) + " (" +
+                        waits_for->describe() + ")";
+            }
+            first = last;
+        }
+    }
+    return text.empty() ? "no warp waits" : text;
+}
+
+// The calling warp until the barrier's phase is complete.
+inline void wait_for(barrier& at, uint64_t phase) {
+    warp_context& warp = self();
+    warp.waits_for_phase.store(phase, std::memory_order_relaxed);
+    warp.waits_for.store(&at, std::memory_order_relaxed);
+    const wait_result result = at.wait(phase);
+    if (result == wait_result::stuck) {
+        warp.cluster->launch.fail("deadlock: " + warp.cluster->describe_waits());
+    }
+    if (result != wait_result::done) throw launch_aborted{};
+    warp.waits_for.store(nullptr, std::memory_order_relaxed);
+}
+
+// Raises what an operation of a barrier has to complain of.
+inline void require(const barrier& at, const char* problem) {
+    if (problem != nullptr) fail("at " + at.name() + " (" + at.describe() + "): " + problem);
+}
+
+}  // namespace machine
+
+TK_NAMESPACE_END

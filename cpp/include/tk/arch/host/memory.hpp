@@ -1,0 +1,113 @@
+// Copies on the host without TMA: registers to shared memory, global memory of any strides to
+// shared memory and registers, and register tiles parked in global memory.
+#pragma once
+#include "tk/arch/host/sync.hpp"
+#include "tk/tile/gl.hpp"
+#include "tk/tile/st.hpp"
+
+TK_NAMESPACE_BEGIN
+
+namespace machine {
+
+// Notes an ordinary store of `cols` elements of a row of a shared tile.
+template <shared_tile S>
+void note_store(const S& tile, int row) {
+    warp_context& warp = self();
+    if (!warp.block->contains(&tile, S::bytes)) return;  // a tile of the caller's own
+    constexpr int chunk = 16 / int(sizeof(typename S::dtype));
+    for (int col = 0; col < S::cols; col += chunk) {
+        warp.block->proxies->wrote(warp.index,
+                                   warp.block->offset_of(tile.data + S::offset(row, col)), 16,
+                                   warp.unfenced_writes);
+    }
+}
+
+}  // namespace machine
+
+namespace detail {
+
+template <int Warps>
+struct memory_ops {
+    // Registers to shared memory, rounding to the tile's dtype. The shared tile has Warps times the
+    // rows: 16-row block i of warp w is rows 16 (Warps i + w) onwards, as WGMMA has it.
+    template <shared_tile S, class R>
+    static void store(S& dst, const R& src) {
+        static_assert(S::rows == R::rows * Warps && S::cols == R::cols,
+                      "store: the shared tile must have the group's rows and columns");
+        static_assert(sizeof(typename S::dtype) == 4 || R::cols % 16 == 0,
+                      "store: columns must be a multiple of 16");
+        for (int r = 0; r < R::rows; ++r) {
+            const int row = (r / 16 * Warps + warp_index() % Warps) * 16 + r % 16;
+            for (int col = 0; col < R::cols; ++col) {
+                dst.data[S::offset(row, col)] =
+                    convert<typename S::dtype>(src.data[r * R::cols + col]);
+            }
+            machine::note_store(dst, row);
+        }
+    }
+
+    // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Each warp
+    // takes rows of its own; which element comes first matters only on hardware.
+    template <shared_tile S, class F>
+    static void for_each8(const S& src, bool /*rows_fastest*/, F&& f) {
+        static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
+        for (int row = warp_index() % Warps; row < S::rows; row += Warps) {
+            for (int col = 0; col < S::cols; col += 8) {
+                float values[8];
+                for (int i = 0; i < 8; ++i) values[i] = src.data[S::offset(row, col + i)];
+                f(row, col, values);
+            }
+        }
+    }
+
+    // A tile of a tensor with any strides, 0 outside (rows, cols). Ordinary loads and stores: the
+    // reader of an asynchronous proxy needs `fence_async_proxy`.
+    template <class T, shared_tile S>
+    static void load(S& dst, const gl_view<const T>& src, coord at) {
+        static_assert(std::is_same_v<T, typename S::dtype>, "load: dtypes must be the same");
+        for (int row = warp_index() % Warps; row < S::rows; row += Warps) {
+            for (int col = 0; col < S::cols; ++col) {
+                const bool inside = at.row + row < src.rows && at.col + col < src.cols;
+                dst.data[S::offset(row, col)] =
+                    inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
+            }
+            machine::note_store(dst, row);
+        }
+    }
+
+    // Parks a register tile in global memory, and takes or adds it back, in the order in which the
+    // warps hold it: Rows * Cols floats a warp. Only the group's rows below `valid_rows` count.
+    template <class R>
+    static void store_fragment(float* dst, const R& src, int valid_rows) {
+        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+            std::memcpy(dst + at, src.data + first, 16 * R::cols * sizeof(float));
+        });
+    }
+    template <class R>
+    static void load_fragment(R& dst, const float* src, int valid_rows) {
+        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+            std::memcpy(dst.data + first, src + at, 16 * R::cols * sizeof(float));
+        });
+    }
+    template <class R>
+    static void add_fragment(R& dst, const float* src, int valid_rows) {
+        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+            for (int i = 0; i < 16 * R::cols; ++i) dst.data[first + i] += src[at + i];
+        });
+    }
+
+  private:
+    // f(offset in global memory, index into data) for each 16-row block of the calling warp.
+    template <class R, class F>
+    static void for_fragments(int valid_rows, F&& f) {
+        const int warp = warp_index() % Warps;
+        for (int i = 0; i < R::row_blocks; ++i) {
+            if ((i * Warps + warp) * 16 >= valid_rows) continue;
+            f(int64_t(i * Warps + warp) * 16 * R::cols, i * 16 * R::cols);
+        }
+    }
+};
+
+}  // namespace detail
+
+TK_NAMESPACE_END

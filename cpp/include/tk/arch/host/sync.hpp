@@ -1,0 +1,252 @@
+// Synchronisation on the host: who a warp is, semaphores (mbarrier), named barriers, clusters,
+// proxy fences. Every operation takes the line it was called from, for `machine::sabotage`.
+#pragma once
+#include <source_location>
+
+#include "tk/arch/host/context.hpp"
+#include "tk/arch/host/rt.hpp"
+#include "tk/arch/host/sabotage.hpp"
+
+TK_NAMESPACE_BEGIN
+
+// As large as an mbarrier; names one of the block's barrier objects once initialised.
+struct semaphore {
+    uint64_t value;
+};
+
+namespace detail {
+inline int warp_index() { return machine::self().index; }
+}  // namespace detail
+
+// --- The block and its place in the grid ---
+
+// The dynamic shared memory of the block, aligned to 1024 bytes.
+inline char* shared_memory() { return machine::self().block->memory; }
+inline int block_index() { return machine::self().block->index; }
+inline int num_blocks() { return machine::self().cluster->grid; }
+
+namespace machine {
+
+// The barrier behind a semaphore of the calling warp's block, or the one at the same place in
+// another block of the cluster.
+inline barrier& barrier_of(const semaphore& sem, block_context& target) {
+    block_context& own = *self().block;
+    if (!own.contains(&sem, sizeof(sem))) fail("a semaphore is not in the block's shared memory");
+    const auto* there = reinterpret_cast<const semaphore*>(target.memory + own.offset_of(&sem));
+    const uint64_t value = there->value;
+    const uint64_t index = value & 0xffffffff;
+    if (value >> 32 != block_context::semaphore_mark || index >= block_context::max_semaphores ||
+        target.semaphores[index].load(std::memory_order_relaxed) == nullptr) {
+        fail("the semaphore at byte " + std::to_string(own.offset_of(&sem)) + " of block " +
+             std::to_string(target.index) + " is used before init_semaphore");
+    }
+    return *target.semaphores[index].load(std::memory_order_relaxed);
+}
+inline barrier& barrier_of(const semaphore& sem) { return barrier_of(sem, *self().block); }
+
+// Other blocks and TMA see an initialised semaphore only after `fence_semaphore_init`.
+inline void require_fenced(const barrier& at) {
+    if (!at.fenced()) {
+        fail(at.name() + " is used from another block or by TMA without fence_semaphore_init");
+    }
+}
+
+inline void delay() {
+    const int most = settings().max_delay_microseconds.load(std::memory_order_relaxed);
+    if (most == 0) return;
+    static thread_local uint64_t state = reinterpret_cast<uintptr_t>(&state);
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    if (state >> 60 != 0) return;  // one in sixteen
+    timespec time{0, long(state >> 32 & 0xffff) % (most * 1000L + 1)};
+    nanosleep(&time, nullptr);
+}
+
+}  // namespace machine
+
+namespace cluster {
+
+inline int rank() { return machine::self().block->rank; }
+
+// Every thread of every block of the cluster. It orders semaphore initialisations that were fenced
+// (`fence_semaphore_init`), and nothing else.
+inline void sync(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("cluster::sync", where)) return;
+    machine::barrier& all = *machine::self().cluster->all_warps;
+    bool complete;
+    const uint64_t phase = all.phase_of_parity(0, complete);  // cannot pass without this arrival
+    machine::require(all, all.arrive());
+    machine::wait_for(all, phase);
+}
+
+// One arrival of the calling warp at the same semaphore of every block in `mask`.
+inline void arrive(semaphore& sem, uint32_t mask,
+                   const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("cluster::arrive", where)) return;
+    machine::delay();
+    auto& blocks = machine::self().cluster->blocks;
+    if (mask >> blocks.size() != 0) machine::fail("cluster::arrive: a block is not of the cluster");
+    for (machine::block_context& block : blocks) {
+        if ((mask >> block.rank & 1u) == 0) continue;
+        machine::barrier& at = machine::barrier_of(sem, block);
+        if (&block != machine::self().block) {
+            machine::require_fenced(at);
+            if (block.running_warps.load(std::memory_order_relaxed) == 0) {
+                machine::fail("arrives at " + at.name() + " of block " +
+                              std::to_string(block.index) + ", which has exited");
+            }
+        }
+        machine::require(at, at.arrive());
+    }
+}
+
+}  // namespace cluster
+
+// --- Semaphores (PTX ISA, "mbarrier") ---
+
+// Called by one warp; visible to the block (and the cluster) after `cluster::sync`. The name and
+// index are for messages.
+inline void init_semaphore(semaphore& sem, int arrivals, const char* name = "semaphore",
+                           int index = -1,
+                           const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("init_semaphore", where)) return;
+    machine::block_context& block = *machine::self().block;
+    if (!block.contains(&sem, sizeof(sem))) {
+        machine::fail("init_semaphore: the semaphore is not in the block's shared memory");
+    }
+    if (arrivals < 1 || arrivals >= 1 << 20) {
+        machine::fail("init_semaphore: the number of arrivals is " + std::to_string(arrivals));
+    }
+    const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
+    if (number >= machine::block_context::max_semaphores) {
+        machine::fail("init_semaphore: more than 256 semaphores in a block");
+    }
+    if (index < 0) index = number;
+    auto* made = new machine::barrier(machine::self().cluster->progress, name, index, arrivals);
+    block.semaphores[number].store(made, std::memory_order_relaxed);
+    sem.value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
+    machine::self().unfenced_semaphores.push_back(made);
+}
+
+// Orders the initialisations before arrivals from other blocks and from TMA.
+inline void fence_semaphore_init(
+    const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("fence_semaphore_init", where)) return;
+    for (machine::barrier* each : machine::self().unfenced_semaphores) each->set_fenced();
+    machine::self().unfenced_semaphores.clear();
+}
+
+inline bool try_wait(semaphore& sem, int phase,
+                     const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("try_wait", where)) return true;
+    machine::warp_context& warp = machine::self();
+    machine::barrier& at = machine::barrier_of(sem);
+    if (warp.cluster->progress.failed()) throw machine::launch_aborted{};
+    bool complete;
+    const uint64_t current = at.phase_of_parity(phase, complete);
+    if (complete) machine::observe(&at);
+    const bool done = complete || at.try_wait(current);
+    warp.waits_for_phase.store(uint64_t(phase), std::memory_order_relaxed);
+    warp.waits_for.store(done ? nullptr : &at, std::memory_order_relaxed);
+    return done;
+}
+
+inline void wait(semaphore& sem, int phase,
+                 const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("wait", where)) return;
+    machine::delay();
+    machine::barrier& at = machine::barrier_of(sem);
+    bool complete;
+    const uint64_t current = at.phase_of_parity(phase, complete);
+    if (complete) {
+        machine::observe(&at);
+    } else {
+        machine::wait_for(at, current);
+    }
+}
+
+namespace detail {
+
+template <int Warps>
+struct sync_ops {
+    static int laneid() { return warpid() * 32; }
+    static int groupid() { return warp_index() / Warps; }
+    // The index of the calling warp in its group.
+    static int warpid() { return warp_index() % Warps; }
+
+    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone.
+    static void sync(int id, const std::source_location where = std::source_location::current()) {
+        if (Warps > 1 && !machine::sabotage::drops("group::sync", where)) meet(id);
+    }
+
+    // One arrival of every warp of the group.
+    static void arrive(semaphore& sem,
+                       const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops("arrive", where)) return;
+        machine::delay();
+        machine::barrier& at = machine::barrier_of(sem);
+        machine::require(at, at.arrive());
+    }
+
+    // One arrival of the calling warp, which also makes the phase wait for `bytes` of TMA loads.
+    static void expect_bytes(semaphore& sem, int bytes,
+                             const std::source_location where = std::source_location::current()) {
+        static_assert(Warps == 1, "expect_bytes is an operation of one warp");
+        if (machine::sabotage::drops("expect_bytes", where)) return;
+        machine::barrier& at = machine::barrier_of(sem);
+        machine::require_fenced(at);
+        machine::require(at, at.arrive_and_expect(bytes));
+    }
+
+    // Whether the group is the last of `count` groups, over the grid, to come to this counter. All
+    // that the others wrote to global memory before is then visible. The counter ends at 0 again.
+    // `vote` is a word of shared memory of this group's own.
+    static bool arrive_last(int* counter, int count, int* vote, int barrier_id,
+                            const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops("arrive_last", where)) return false;
+        if constexpr (Warps > 1) meet(barrier_id);
+        if (warpid() == 0) {
+            const int before = std::atomic_ref<int>(*counter).fetch_add(1);
+            *vote = before == count - 1;
+            if (*vote != 0) std::atomic_ref<int>(*counter).store(0);
+        }
+        if constexpr (Warps > 1) meet(barrier_id);
+        return *vote != 0;
+    }
+
+  private:
+    static void meet(int id) {
+        machine::delay();
+        if (id < 1 || id > 15) {
+            machine::fail("sync: named barrier " + std::to_string(id) + " is not one of 1 to 15");
+        }
+        machine::barrier& at = machine::self().block->named[size_t(id)];
+        uint64_t phase = 0;
+        machine::require(at, at.meet(Warps, groupid(), phase));
+        machine::wait_for(at, phase);
+    }
+};
+
+}  // namespace detail
+
+// --- Proxy fence (PTX ISA, "fence.proxy.async") ---
+
+// Between ordinary stores to shared memory and an asynchronous read of them (TMA store, WGMMA):
+// by every writing thread, before the barrier that tells the reader.
+inline void fence_async_proxy(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("fence_async_proxy", where)) return;
+    machine::warp_context& warp = machine::self();
+    warp.block->proxies->fence(warp.index, warp.unfenced_writes);
+}
+
+template <int Registers>
+void increase_registers() {
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
+                  "increase_registers: a multiple of 8 from 24 to 256");
+}
+template <int Registers>
+void decrease_registers() {
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
+                  "decrease_registers: a multiple of 8 from 24 to 256");
+}
+
+TK_NAMESPACE_END
