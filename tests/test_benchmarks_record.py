@@ -1,0 +1,76 @@
+"""Records: what is saved is what is read, and what is no record is refused in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sample_records import make_record, make_row
+
+from tk.benchmarks.record import SCHEMA_VERSION, WRONG, Record, RecordError, Result
+
+
+def test_a_saved_record_is_read_back_equal(tmp_path: Path) -> None:
+    record = make_record([make_row(14e-6, 15e-6)], host_call_seconds={"tk.matmul": 6e-6})
+    path = tmp_path / "record.json"
+    record.save(path)
+    assert Record.load(path) == record
+    assert json.loads(path.read_text())["schema"] == SCHEMA_VERSION
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("something else")
+    make_record([]).save(path)
+    assert Record.load(path).rows == []
+
+
+def test_a_number_that_json_lacks_is_read_back_as_missing(tmp_path: Path) -> None:
+    row = make_row(14e-6, 15e-6)
+    wrong = Result("tk", WRONG, error=math.inf, reason="3 of 9 elements are NaN")
+    record = make_record([replace(row, results=[row.results[0], wrong])])
+    record.save(tmp_path / "record.json")
+    assert Record.load(tmp_path / "record.json").rows[0].results[1].error is None
+
+
+def test_the_geometric_mean_is_over_the_rows_that_count() -> None:
+    rows = [
+        make_row(10e-6, 20e-6),
+        make_row(20e-6, 10e-6),
+        make_row(10e-6, 1000e-6, in_mean=False),
+    ]
+    assert make_record(rows).geometric_mean() == pytest.approx(1.0)
+    assert make_record(rows[:1]).geometric_mean() == pytest.approx(2.0)
+    assert make_record(rows[2:]).geometric_mean() is None
+
+
+def test_a_wrong_result_has_no_ratio_and_is_listed() -> None:
+    row = make_row(10e-6, 20e-6)
+    row = replace(row, results=[row.results[0], Result("tk", WRONG, error=0.5, reason="half")])
+    record = make_record([row])
+    assert row.ratio("tk", "torch") is None
+    assert record.geometric_mean() is None
+    assert record.wrong_rows() == [row]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("not json", "no JSON"),
+        ("[]", "no schema version"),
+        ("{}", "no schema version"),
+        ('{"schema": 99}', "schema version 99"),
+        ('{"schema": 1, "rows": [{}]}', "damaged"),
+        ('{"schema": 1, "rows": [], "environment": {"colour": 1}}', "damaged"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=words) as caught:
+        Record.load(path)
+    assert str(path) in str(caught.value)

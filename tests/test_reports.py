@@ -1,0 +1,152 @@
+"""Reports: what a table says, at any width, of records right and wrong; nothing is measured."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from sample_records import make_record, make_row
+
+from tk.benchmarks.record import (
+    PREDICTED,
+    WRONG,
+    Record,
+    RecordError,
+    Result,
+    Timing,
+)
+from tk.reports import format
+from tk.reports.show import render
+
+
+def drawn(record: Record, width: int = 160) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, color_system=None)
+    console.print(render(record, console))
+    return stream.getvalue()
+
+
+def test_a_measured_row_shows_everything_the_report_promises() -> None:
+    text = drawn(make_record([make_row(14e-6, 15.4e-6)]))
+    line = next(line for line in text.splitlines() if "4096x4096x64" in line)
+    for cell in (
+        "nt",
+        "128x256x64 4st 2x1 row",
+        "14.00 us",
+        "13.86-14.14",
+        "153",  # TFLOP/s
+        "2.47",  # TB/s
+        "58%",  # of the roof
+        "1.100",
+        "1.66e-03",
+        "1.000",
+    ):
+        assert cell in line
+    assert "geometric mean of the ratios to cuBLAS: 1.100 over 1 rows" in text
+    for words in ("NVIDIA H200", "driver 580.1", "sm clock 1980 MHz", "revision 0123456789ab"):
+        assert words in text
+
+
+def test_the_mean_leaves_out_rows_that_do_not_count_and_the_lowest_does_not() -> None:
+    rows = [make_row(10e-6, 12e-6), make_row(10e-6, 9e-6, in_mean=False, k=128)]
+    text = drawn(make_record(rows))
+    assert "1.200 over 1 rows; lowest 0.900 at 4096x4096x128 nt" in text
+
+
+def test_a_wrong_row_has_no_time_and_says_why() -> None:
+    row = make_row(14e-6, 15e-6)
+    wrong = Result("tk", WRONG, error=0.4, plan_text="a plan", reason="9 of 81 elements are NaN")
+    text = drawn(make_record([replace(row, results=[row.results[0], wrong])]))
+    assert "WRONG" in text
+    assert "14.00 us" not in text
+    assert "wrong, 9 of 81 elements are NaN" in text
+    assert "geometric mean" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160, 200])
+def test_the_figures_that_matter_are_shown_at_every_width(width: int) -> None:
+    record = make_record([make_row(14e-6, 15.4e-6)])
+    lines = drawn(record, width).splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    if width >= 80:
+        line = next(line for line in lines if "4096x4096x64" in line)
+        assert all(cell in line for cell in ("14.00 us", "1.100", "1.66e-03"))
+    if width == 80:
+        assert any("left out at this width" in line for line in lines)
+
+
+def test_predictions_stand_in_a_table_of_their_own() -> None:
+    model = Result("model", PREDICTED, Timing(14e-6, 14e-6, 14e-6, 0), plan_text="a plan")
+    row = make_row(1.0, 1.0, results=[model])
+    text = drawn(make_record([row], predicted_for="h200"))
+    assert "Predicted for h200" in text and "predicted, not measured" in text
+    assert "14.00 us" in text
+    assert "cuBLAS" not in text
+
+
+def test_a_record_of_the_host_shows_no_ratio_of_times() -> None:
+    record = make_record([make_row(0.03, 0.001)])
+    record = replace(record, environment=replace(record.environment, architecture="host"))
+    text = drawn(record)
+    assert "host architecture" in text and "right" in text
+    assert "cuBLAS" not in text and "TFLOP/s" not in text
+
+
+def test_a_tuned_record_shows_the_best_plans_and_what_the_choice_lost() -> None:
+    row = make_row(20e-6, 15e-6)
+    better = Result("plan 1", "ok", Timing(10e-6, 10e-6, 10e-6, 9), plan_text="a better plan")
+    row = replace(row, results=[*row.results, better])
+    text = drawn(make_record([row], suite="gemm-tune"))
+    assert "a better plan" in text and "chosen" in text
+    assert "geometric mean 2.000, worst 2.000" in text
+
+
+def test_an_empty_record_and_an_unknown_suite() -> None:
+    assert "no rows" in drawn(make_record([]))
+    with pytest.raises(RecordError, match="no report for the suite 'attention'"):
+        drawn(make_record([], suite="attention"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5731e-3, "1.573 ms"),
+        (8.312e-6, "8.312 us"),
+        (0.9999e-3, "1.000 ms"),
+        (123.4e-6, "123.4 us"),
+        (2.0, "2.000 s"),
+        (5e-9, "0.005 us"),
+        (None, "-"),
+        (float("nan"), "-"),
+    ],
+)
+def test_times_are_written_with_their_unit(value: float | None, text: str) -> None:
+    assert format.seconds(value) == text
+
+
+def test_missing_figures_are_dashes() -> None:
+    assert (
+        format.rate(1e12, None) == format.percent(None, 1.0) == format.relative_error(None) == "-"
+    )
+    assert format.ratio(None).plain == "-"
+    assert format.byte_count(60 * 2**20) == "60 MiB"
+
+
+def test_records_and_reports_need_no_torch() -> None:
+    """The modules themselves import neither torch nor a kernel library."""
+    program = (
+        "import ast, pathlib, tk.reports, tk.benchmarks.record as record\n"
+        "files = [*pathlib.Path(tk.reports.__file__).parent.glob('*.py'), "
+        "pathlib.Path(record.__file__)]\n"
+        "for file in files:\n"
+        "    for node in ast.walk(ast.parse(file.read_text())):\n"
+        "        names = [a.name for a in node.names] if isinstance(node, ast.Import) else "
+        "[node.module or ''] if isinstance(node, ast.ImportFrom) else []\n"
+        "        assert not any(n.split('.')[0] == 'torch' for n in names), file\n"
+        "        assert not any(n in ('tk.runtime', 'tk.benchmarks.timing') for n in names), file\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
