@@ -17,7 +17,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from tk.errors import wrong_value
 from tk.ops.matmul_arguments import OPERATION, check, scalar
 from tk.ops.matmul_eager import prepare, run
-from tk.ops.matmul_gradient import DifferentiableMatmul
+from tk.ops.matmul_function import differentiable_matmul, transformable_matmul
 from tk.ops.matmul_op import matmul_op, matmul_out_op
 from tk.ops.matmul_plan import plan_to_text
 from tk.schedulers import Plan
@@ -33,7 +33,6 @@ _function_modes = torch._C._len_torch_function_stack
 _transforms = torch._C._functorch.peek_interpreter_stack
 _tracing = torch._C._get_tracing_state
 
-_differentiable: Callable[..., torch.Tensor] = DifferentiableMatmul.apply
 # The plan's text as a constant of a compiled graph.
 _compiler: Any = torch.compiler
 _constant_text: Callable[[Plan], str] = _compiler.assume_constant_result(plan_to_text)
@@ -106,20 +105,25 @@ def matmul(
             and not (a.is_neg() or b.is_neg())
             and not _dispatch_modes()
             and not _function_modes()
-            and _transforms() is None
             and _tracing() is None
-            and forward_ad._current_level < 0
         ):
-            if not _grad_enabled() or not (
-                a.requires_grad
-                or b.requires_grad
-                or (bias is not None and bias.requires_grad)
-                or (c is not None and c.requires_grad)
-                or (out is not None and out.requires_grad)
+            transformed = _transforms() is not None or forward_ad._current_level >= 0
+            if not transformed and not (
+                _grad_enabled()
+                and (
+                    a.requires_grad
+                    or b.requires_grad
+                    or (bias is not None and bias.requires_grad)
+                    or (c is not None and c.requires_grad)
+                    or (out is not None and out.requires_grad)
+                )
             ):
                 return run(a, b, bias, activation, alpha, c, beta, out, out_dtype, plan)
-            if out is None and not a.is_meta:
-                return _differentiable(a, b, bias, c, activation, alpha, beta, out_dtype, plan)
+            if out is None:
+                function = transformable_matmul if transformed else differentiable_matmul
+                return function(a, b, bias, c, activation, alpha, beta, out_dtype, plan)
+            if transformed:
+                raise wrong_value(OPERATION, "out", "given inside a torch.func transform", "None")
         tensors = (a, b, bias, c, out)
         if has_torch_function(tensors):
             overriding: Any = handle_torch_function

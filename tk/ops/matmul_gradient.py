@@ -12,41 +12,12 @@ input's dtype. All steps are differentiable themselves, so that higher derivativ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from tk.ops.matmul_eager import run
-from tk.schedulers import Plan
-
-__all__ = ["DifferentiableMatmul", "backward", "setup_context"]
-
-
-class DifferentiableMatmul(torch.autograd.Function):
-    """The product of plain tensors with its gradients, without the dispatcher's detour."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        a: torch.Tensor,
-        b: torch.Tensor,
-        bias: torch.Tensor | None,
-        c: torch.Tensor | None,
-        activation: str | None,
-        alpha: float,
-        beta: float,
-        out_dtype: torch.dtype | None,
-        plan: Plan | None,
-    ) -> torch.Tensor:
-        """Runs it and remembers what the gradients need."""
-        output = run(a, b, bias, activation, alpha, c, beta, None, out_dtype, plan)
-        setup_context(ctx, (a, b, bias, c, activation, alpha, beta, out_dtype, plan), output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """As the dispatcher's operation."""
-        return backward(ctx, grad)
+__all__ = ["backward", "forward_tangent", "setup_context"]
 
 
 def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -56,24 +27,22 @@ def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> No
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.c_like = None if c is None else (c.shape, c.dtype)
     recompute = activation not in (None, "relu")
-    ctx.save_for_backward(
+    saved = (
         a,
         b,
         bias if recompute else None,
         c if recompute else None,
         output if activation == "relu" else None,
     )
+    ctx.save_for_backward(*saved)
+    ctx.save_for_forward(*saved)
 
 
 def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """Gradients of the nine inputs of tk::matmul."""
-    a, b, bias, c, output = ctx.saved_tensors
+    a, b = ctx.saved_tensors[:2]
     needed = ctx.needs_input_grad
-    dz = grad
-    if ctx.activation == "relu":
-        dz = torch.where(output > 0, grad, torch.zeros_like(grad))
-    elif ctx.activation is not None:
-        dz = _through(ctx.activation, grad, _pre_activation(a, b, bias, c, ctx.alpha, ctx.beta))
+    dz = _through_activation(ctx, grad)
     grad_a = grad_b = grad_bias = grad_c = None
     if needed[0] or needed[1]:
         rounded = dz if dz.dtype == a.dtype else dz.to(a.dtype)
@@ -90,27 +59,55 @@ def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     return grad_a, grad_b, grad_bias, grad_c, None, None, None, None, None
 
 
-def _pre_activation(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    bias: torch.Tensor | None,
-    c: torch.Tensor | None,
-    alpha: float,
-    beta: float,
+def forward_tangent(
+    ctx: Any,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    a_tangent: torch.Tensor | None,
+    b_tangent: torch.Tensor | None,
+    bias_tangent: torch.Tensor | None,
+    c_tangent: torch.Tensor | None,
 ) -> torch.Tensor:
+    """The output's tangent, act'(z) * (alpha * (da @ b + a @ db) + dbias + beta * dc)."""
     from tk.ops.matmul import matmul
 
-    return matmul(a, b, bias=bias, alpha=alpha, c=c, beta=beta, out_dtype=torch.float32)
+    a, b = ctx.saved_tensors[:2]
+    total: torch.Tensor | None = None
+    if a_tangent is not None:
+        total = matmul(a_tangent, b, alpha=ctx.alpha, out_dtype=torch.float32)
+    if b_tangent is not None:
+        other = matmul(a, b_tangent, alpha=ctx.alpha, out_dtype=torch.float32)
+        total = other if total is None else total + other
+    if bias_tangent is not None:
+        total = bias_tangent.float() if total is None else total + bias_tangent
+    if c_tangent is not None:
+        scaled = c_tangent.float() * ctx.beta
+        total = scaled if total is None else total + scaled
+    assert total is not None
+    return _through_activation(ctx, total.expand(shape)).to(dtype)
 
 
-def _through(activation: str, grad: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """grad * act'(z) in fp32."""
+def _through_activation(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+    """grad * act'(z): grad itself, or grad where relu let through, or in fp32."""
+    from tk.ops.matmul import matmul
+
+    activation = ctx.activation
+    if activation is None:
+        return grad
+    a, b, bias, c, output = ctx.saved_tensors
+    if activation == "relu":
+        return torch.where(output > 0, grad, torch.zeros_like(grad))
+    z = matmul(a, b, bias=bias, alpha=ctx.alpha, c=c, beta=ctx.beta, out_dtype=torch.float32)
+    wide = grad.float()
     result: torch.Tensor
-    if activation == "silu":
-        result = torch.ops.aten.silu_backward(grad.float(), z)
-    else:
+    if activation != "silu":
         approximate = "tanh" if activation == "gelu_tanh" else "none"
-        result = torch.ops.aten.gelu_backward(grad.float(), z, approximate=approximate)
+        result = torch.ops.aten.gelu_backward(wide, z, approximate=approximate)
+    elif torch.is_grad_enabled():  # for higher derivatives, which silu_backward does not have
+        sigmoid = torch.sigmoid(z)
+        result = wide * sigmoid * (1 + z * (1 - sigmoid))
+    else:
+        result = torch.ops.aten.silu_backward(wide, z)
     return result
 
 
