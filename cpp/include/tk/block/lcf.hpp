@@ -90,9 +90,9 @@ struct lcf {
 
         if (group<1>::groupid() == 0) {
             for (int i = 0; i < g.config.num_stages; ++i) {
-                init_semaphore(barriers.full[i], K::producer::arrivals);
+                init_semaphore(barriers.full[i], K::producer::arrivals, "full", i);
                 init_semaphore(barriers.empty[i],
-                               K::num_consumer_warpgroups * 4 * place.num_loaders);
+                               K::num_consumer_warpgroups * 4 * place.num_loaders, "empty", i);
             }
             fence_semaphore_init();
             K::producer::prefetch(g);
@@ -146,8 +146,8 @@ struct lcf {
         for (int task = first_task(g); task < g.config.num_tasks; task += step) {
             common_state common;
             const int iterations = K::common_setup(g, place, task, common);
-            consumer_args args{g,      common,   scratch,           state,
-                               stages, barriers, place.loader_mask, g.config.num_stages,
+            consumer_args args{g,       common,   scratch,           state,
+                               stages,  barriers, place.loader_mask, g.config.num_stages,
                                consumer};
             K::consumer::setup(args);
             TK_NO_UNROLL

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "tk/arch/host/sanitizer.hpp"
+#include "tk/arch/host/access_log.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -57,42 +57,41 @@ enum class wait_result { done, stuck, failed };
 
 class barrier {
   public:
-    // `name` and `index` (negative: none) are for messages.
-    barrier(cluster_progress& progress, std::string name, int index, int expected)
+    // `name` and `index` (negative: none) are for messages; `agent` stands for the loads that
+    // complete on it.
+    barrier(cluster_progress& progress, std::string name, int index, int expected, int agent = -1)
         : progress_(progress),
           name_(std::move(name)),
           index_(index),
+          agent_(agent),
           expected_(expected),
           pending_(expected) {}
 
     // The following return nullptr, or what is wrong.
 
-    const char* arrive() {
-        publish(this);
-        unseen_locks hidden;
+    const char* arrive(agent_clock& by) {
+        unseen hidden;
         std::lock_guard lock(mutex_);
-        return arrive_locked();
+        return arrive_locked(by);
     }
-    const char* arrive_and_expect(int64_t bytes) {
-        publish(this);
-        unseen_locks hidden;
+    const char* arrive_and_expect(agent_clock& by, int64_t bytes) {
+        unseen hidden;
         std::lock_guard lock(mutex_);
         if (const char* problem = add_bytes(bytes)) return problem;
-        return arrive_locked();
+        return arrive_locked(by);
     }
     const char* complete_bytes(int64_t bytes) {
-        publish(this);
-        unseen_locks hidden;
+        unseen hidden;
         std::lock_guard lock(mutex_);
+        arriving_.raise(agent_, load_epoch());
         const char* problem = add_bytes(-bytes);
         if (problem == nullptr) finish_phase_if_due();
         return problem;
     }
     // One arrival at a barrier of `warps` warps whose number is given by each use; `group` is whose
     // it is. Returns the phase to wait for in `phase`.
-    const char* meet(int warps, int group, uint64_t& phase) {
-        publish(this);
-        unseen_locks hidden;
+    const char* meet(agent_clock& by, int warps, int group, uint64_t& phase) {
+        unseen hidden;
         std::lock_guard lock(mutex_);
         if (get(pending_) == get(expected_)) {
             set(expected_, warps), set(pending_, warps);
@@ -103,57 +102,55 @@ class barrier {
             return "two groups meet at it";
         }
         phase = get(phase_);
-        return arrive_locked();
+        return arrive_locked(by);
     }
     // One of the expected will never come again.
     void withdraw() {
-        unseen_locks hidden;
+        unseen hidden;
         std::lock_guard lock(mutex_);
         set(expected_, get(expected_) - 1), set(pending_, get(pending_) - 1);
         if (get(expected_) > 0) finish_phase_if_due();
     }
 
-    // Until `phase` (counted from 0) is complete.
-    wait_result wait(uint64_t phase) {
-        {
-            unseen_locks hidden;
-            std::unique_lock lock(mutex_);
-            if (get(phase_) <= phase) {
+    // How many phases must be complete when a wait for this parity ends: the current one too, or
+    // those before it. (PTX ISA, "mbarrier.test_wait": the parity is that of the current or of the
+    // immediately preceding phase.)
+    uint64_t phases_for(int parity) const {
+        const uint64_t current = get(phase_);
+        return (current & 1) == (uint64_t(parity) & 1) ? current + 1 : current;
+    }
+    uint64_t phase() const { return get(phase_); }
+
+    // Until so many phases are complete.
+    wait_result wait(agent_clock& by, uint64_t phases) {
+        unseen hidden;
+        std::unique_lock lock(mutex_);
+        if (get(phase_) < phases) {
+            if (progress_.failed()) return wait_result::failed;
+            ++waiters_;
+            if (progress_.block()) return wait_result::stuck;
+            while (get(phase_) < phases) {
                 if (progress_.failed()) return wait_result::failed;
-                ++waiters_;
-                if (progress_.block()) return wait_result::stuck;
-                while (get(phase_) <= phase) {
-                    if (progress_.failed()) return wait_result::failed;
-                    changed_.wait(lock);
-                }
+                changed_.wait(lock);
             }
         }
-        observe(this);
+        by.known.join(completed_);
         return wait_result::done;
     }
     // The same, but for at most a short while, as hardware does.
-    bool try_wait(uint64_t phase) {
-        {
-            unseen_locks hidden;
-            std::unique_lock lock(mutex_);
-            if (get(phase_) <= phase) {
-                changed_.wait_until(
-                    lock, std::chrono::system_clock::now() + std::chrono::milliseconds(1));
-                if (get(phase_) <= phase) return false;
-            }
+    bool try_wait(agent_clock& by, uint64_t phases) {
+        unseen hidden;
+        std::unique_lock lock(mutex_);
+        if (get(phase_) < phases) {
+            changed_.wait_until(lock,
+                                std::chrono::system_clock::now() + std::chrono::milliseconds(1));
+            if (get(phase_) < phases) return false;
         }
-        observe(this);
+        by.known.join(completed_);
         return true;
     }
-    // The phase that a wait for this parity waits for: the current one, or the one before it.
-    // (PTX ISA, "mbarrier.test_wait": parity of the current or the immediately preceding phase.)
-    uint64_t phase_of_parity(int parity, bool& complete) const {
-        const uint64_t current = get(phase_);
-        complete = (current & 1) != (uint64_t(parity) & 1);
-        return current;
-    }
     void wake() {
-        unseen_locks hidden;
+        unseen hidden;
         std::lock_guard lock(mutex_);
         changed_.notify_all();
     }
@@ -169,6 +166,19 @@ class barrier {
     }
     int64_t bytes_outstanding() const { return get(bytes_); }
 
+    // The agent of the loads that complete here, and their epoch if they did so now.
+    int agent() const { return agent_; }
+    uint32_t load_epoch() const { return uint32_t(get(phase_)) + 1; }
+
+    // Who initialised it, and when: nobody may use it who does not know.
+    void set_initialised(const agent_clock& by) {
+        initialiser_ = by.agent;
+        initialised_ = by.epoch();
+    }
+    bool is_known_to(const agent_clock& by) const {
+        unseen hidden;
+        return by.known[initialiser_] >= initialised_;
+    }
     bool fenced() const { return fenced_.load(std::memory_order_relaxed); }
     void set_fenced() { fenced_.store(true, std::memory_order_relaxed); }
 
@@ -182,8 +192,10 @@ class barrier {
         value.store(to, std::memory_order_relaxed);
     }
 
-    const char* arrive_locked() {
+    const char* arrive_locked(agent_clock& by) {
         progress_.count_event();
+        arriving_.join(by.known);
+        by.advance();
         if (get(pending_) == 0) return "it has had all the arrivals of this phase already";
         set(pending_, get(pending_) - 1);
         finish_phase_if_due();
@@ -200,6 +212,8 @@ class barrier {
         if (get(pending_) != 0 || get(bytes_) != 0) return;
         set(phase_, get(phase_) + 1);
         set(pending_, get(expected_));
+        completed_.join(arriving_);
+        arriving_ = {};
         progress_.unblock(waiters_);
         waiters_ = 0;
         changed_.notify_all();
@@ -207,7 +221,7 @@ class barrier {
 
     cluster_progress& progress_;
     const std::string name_;
-    const int index_;
+    const int index_, agent_;
     std::mutex mutex_;
     std::condition_variable changed_;
     // Written under the mutex; read without it by messages.
@@ -215,8 +229,11 @@ class barrier {
     std::atomic<int64_t> bytes_{0};
     std::atomic<uint64_t> phase_{0};
     std::atomic<bool> fenced_{false};
+    vector_clock arriving_, completed_;  // what the arrivals of this phase, and before it, knew
     int waiters_ = 0;
     int group_ = -1;
+    int initialiser_ = 0;
+    uint32_t initialised_ = 0;
 };
 
 }  // namespace machine

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tk/arch/host/barrier.hpp"
-#include "tk/arch/host/proxy.hpp"
 #include "tk/arch/host/settings.hpp"
 
 TK_NAMESPACE_BEGIN
@@ -56,6 +55,7 @@ struct accumulator_in_flight {
     int products = 0;
 };
 struct pending_product {
+    uint64_t reads_a = 0, reads_b = 0;  // tickets of the access log
     void (*execute)(const pending_product&, float* values) = nullptr;
     const void* a = nullptr;
     const void* b = nullptr;
@@ -69,6 +69,7 @@ struct pending_store {
     const void* destination = nullptr;  // the descriptor
     const void* tile = nullptr;
     int col = 0, row = 0, batch = 0;
+    uint64_t reads = 0;  // ticket of the access log
     bool is_read = false;
     std::vector<char> content;
 };
@@ -76,20 +77,22 @@ struct pending_store {
 struct block_context;
 
 struct warp_context {
-    cluster_context* cluster = nullptr;
-    block_context* block = nullptr;
-    int index = 0;
+    cluster_context* const cluster;
+    block_context* const block;
+    const int index;
+    agent_clock clock;
     // For messages: what it waits for.
     std::atomic<const barrier*> waits_for{nullptr};
-    std::atomic<uint64_t> waits_for_phase{0};
+    std::atomic<uint64_t> waits_for_phases{0};
 
     std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
     std::deque<pending_product> products;
     std::deque<pending_store> stores;
     std::vector<barrier*> unfenced_semaphores;
-    std::vector<int32_t> unfenced_writes;  // granules, see proxy_tracker
-    std::vector<float> buffers[3];         // for the arithmetic of products
+    std::vector<float> buffers[3];  // for the arithmetic of products
 
+    warp_context(cluster_context* of_cluster, block_context* of_block, int number, int agent)
+        : cluster(of_cluster), block(of_block), index(number), clock(agent) {}
     std::string name() const;
 };
 
@@ -107,7 +110,7 @@ struct block_context {
     std::array<std::atomic<barrier*>, max_semaphores> semaphores{};
     std::atomic<int> num_semaphores{0};
     std::atomic<int> running_warps{0};
-    std::unique_ptr<proxy_tracker> proxies;
+    access_log accesses;
 
     bool contains(const void* pointer, int64_t length = 1) const {
         const auto* at = static_cast<const char*>(pointer);
@@ -124,7 +127,6 @@ struct block_context {
         bytes = size;
         memory = static_cast<char*>(::operator new(size_t(size), std::align_val_t{1024}));
         std::memset(memory, 0xff, size_t(size));  // NaN in every dtype
-        proxies = std::make_unique<proxy_tracker>(size);
     }
     ~block_context() {
         for (auto& semaphore : semaphores) delete semaphore.load(std::memory_order_relaxed);
@@ -140,6 +142,8 @@ struct cluster_context {
     std::deque<block_context> blocks;
     std::unique_ptr<barrier> all_warps;
     copy_engine* engine = nullptr;
+    std::atomic<int> agents{0};  // warps and semaphores, see vector_clock
+    char exits = 0;              // an address: what TSan knows of the order of exits
 
     cluster_context(launch_state& state, int cluster_index, int grid_blocks)
         : launch(state), progress(state.failed()), index(cluster_index), grid(grid_blocks) {}
@@ -188,12 +192,12 @@ inline std::string cluster_context::describe_waits() const {
     for (const block_context& block : blocks) {
         for (size_t first = 0; first < block.warps.size();) {
             const barrier* waits_for = block.warps[first].waits_for.load(std::memory_order_relaxed);
-            const uint64_t phase =
-                block.warps[first].waits_for_phase.load(std::memory_order_relaxed);
+            const uint64_t phases =
+                block.warps[first].waits_for_phases.load(std::memory_order_relaxed);
             size_t last = first + 1;
             while (last < block.warps.size() &&
                    block.warps[last].waits_for.load(std::memory_order_relaxed) == waits_for &&
-                   block.warps[last].waits_for_phase.load(std::memory_order_relaxed) == phase) {
+                   block.warps[last].waits_for_phases.load(std::memory_order_relaxed) == phases) {
                 ++last;
             }
             if (waits_for != nullptr) {
@@ -203,7 +207,7 @@ inline std::string cluster_context::describe_waits() const {
                             : "warps " + std::to_string(first) + "-" + std::to_string(last - 1);
                 text += " of block " + std::to_string(block.index);
                 text += last - first == 1 ? " waits for " : " wait for ";
-                text += waits_for->name() + ", phase " + std::to_string(phase) + " (" +
+                text += waits_for->name() + ", phase " + std::to_string((phases + 1) % 2) + " (" +
                         waits_for->describe() + ")";
             }
             first = last;
@@ -212,17 +216,18 @@ inline std::string cluster_context::describe_waits() const {
     return text.empty() ? "no warp waits" : text;
 }
 
-// The calling warp until the barrier's phase is complete.
-inline void wait_for(barrier& at, uint64_t phase) {
+// The calling warp until so many phases of the barrier are complete.
+inline void wait_for(barrier& at, uint64_t phases) {
     warp_context& warp = self();
-    warp.waits_for_phase.store(phase, std::memory_order_relaxed);
+    warp.waits_for_phases.store(phases, std::memory_order_relaxed);
     warp.waits_for.store(&at, std::memory_order_relaxed);
-    const wait_result result = at.wait(phase);
+    const wait_result result = at.wait(warp.clock, phases);
     if (result == wait_result::stuck) {
         warp.cluster->launch.fail("deadlock: " + warp.cluster->describe_waits());
     }
     if (result != wait_result::done) throw launch_aborted{};
     warp.waits_for.store(nullptr, std::memory_order_relaxed);
+    observe(&at);
 }
 
 // Raises what an operation of a barrier has to complain of.

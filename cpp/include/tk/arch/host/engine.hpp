@@ -19,6 +19,8 @@ struct load_copy {
     int col = 0, row = 0, batch = 0;         // the box, in the tensor
     barrier* completes = nullptr;
     int64_t bytes = 0;
+    access_log* log = nullptr;  // of the block, and the ticket in it
+    uint64_t ticket = 0;
 };
 
 class copy_engine {
@@ -27,7 +29,7 @@ class copy_engine {
 
     void add(const load_copy& copy) {
         publish(this);
-        unseen_locks hidden;
+        unseen hidden;
         cluster_.progress.add_load();
         std::lock_guard lock(mutex_);
         waiting_.push_back(copy);
@@ -39,7 +41,7 @@ class copy_engine {
         for (;;) {
             load_copy copy;
             {
-                unseen_locks hidden;
+                unseen hidden;
                 std::unique_lock lock(mutex_);
                 changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
                 if (stop_) break;
@@ -50,6 +52,8 @@ class copy_engine {
             }
             observe(this);
             copy.execute(copy);
+            copy.log->finish(copy.ticket, copy.completes->load_epoch());
+            publish(copy.completes);
             if (const char* problem = copy.completes->complete_bytes(copy.bytes)) {
                 cluster_.launch.fail("a TMA load into " + copy.completes->name() + ": " + problem);
             }
@@ -61,7 +65,7 @@ class copy_engine {
 
     // Every warp has exited. Returns how many loads were still under way.
     size_t stop() {
-        unseen_locks hidden;
+        unseen hidden;
         std::lock_guard lock(mutex_);
         stop_ = true;
         changed_.notify_one();

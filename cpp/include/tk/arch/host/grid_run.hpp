@@ -104,10 +104,7 @@ class grid_run {
                 block.named.emplace_back(cluster.progress, "named barrier", id, 1);
             }
             for (int i = 0; i < kernel_.warps; ++i) {
-                warp_context& warp = block.warps.emplace_back();
-                warp.cluster = &cluster;
-                warp.block = &block;
-                warp.index = i;
+                block.warps.emplace_back(&cluster, &block, i, cluster.agents.fetch_add(1));
             }
         }
         state_.add(&cluster);
@@ -148,7 +145,6 @@ class grid_run {
             state_.fail(warp.name() + ": an exception that is not a std::exception");
         }
         current_warp = nullptr;
-        warp.block->running_warps.fetch_sub(1, std::memory_order_relaxed);
         warp.cluster->all_warps->withdraw();
         if (warp.cluster->progress.leave()) {
             state_.fail("deadlock: " + warp.cluster->describe_waits());
@@ -164,6 +160,15 @@ class grid_run {
             }
         }
         advance_stores(0, 0);
+        block_context& block = *warp.block;
+        observe(&warp.cluster->exits);
+        const bool last = block.running_warps.fetch_sub(1) == 1;
+        const std::string problem = block.accesses.exit(warp.clock.known, last);
+        if (!problem.empty()) fail("is the last to exit, but " + problem);
+#if defined(TK_HOST_THREAD_SANITIZER)
+        // To TSan the memory is gone now, for the other blocks of the cluster too.
+        if (last) std::memset(block.memory, 0xff, size_t(block.bytes));
+#endif
     }
 
     void end_thread(running_cluster& made) {

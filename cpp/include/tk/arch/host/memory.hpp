@@ -1,28 +1,10 @@
 // Copies on the host without TMA: registers to shared memory, global memory of any strides to
 // shared memory and registers, and register tiles parked in global memory.
 #pragma once
-#include "tk/arch/host/sync.hpp"
+#include "tk/arch/host/tile_access.hpp"
 #include "tk/tile/gl.hpp"
-#include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN
-
-namespace machine {
-
-// Notes an ordinary store of `cols` elements of a row of a shared tile.
-template <shared_tile S>
-void note_store(const S& tile, int row) {
-    warp_context& warp = self();
-    if (!warp.block->contains(&tile, S::bytes)) return;  // a tile of the caller's own
-    constexpr int chunk = 16 / int(sizeof(typename S::dtype));
-    for (int col = 0; col < S::cols; col += chunk) {
-        warp.block->proxies->wrote(warp.index,
-                                   warp.block->offset_of(tile.data + S::offset(row, col)), 16,
-                                   warp.unfenced_writes);
-    }
-}
-
-}  // namespace machine
 
 namespace detail {
 
@@ -38,11 +20,11 @@ struct memory_ops {
                       "store: columns must be a multiple of 16");
         for (int r = 0; r < R::rows; ++r) {
             const int row = (r / 16 * Warps + warp_index() % Warps) * 16 + r % 16;
+            if (r % 16 == 0) machine::note_rows(dst, row, 16, true, "store");
             for (int col = 0; col < R::cols; ++col) {
                 dst.data[S::offset(row, col)] =
                     convert<typename S::dtype>(src.data[r * R::cols + col]);
             }
-            machine::note_store(dst, row);
         }
     }
 
@@ -51,7 +33,9 @@ struct memory_ops {
     template <shared_tile S, class F>
     static void for_each8(const S& src, bool /*rows_fastest*/, F&& f) {
         static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
-        for (int row = warp_index() % Warps; row < S::rows; row += Warps) {
+        const auto [first, last] = own_rows<S>();
+        machine::note_rows(src, first, last - first, false, "for_each8");
+        for (int row = first; row < last; ++row) {
             for (int col = 0; col < S::cols; col += 8) {
                 float values[8];
                 for (int i = 0; i < 8; ++i) values[i] = src.data[S::offset(row, col + i)];
@@ -65,13 +49,14 @@ struct memory_ops {
     template <class T, shared_tile S>
     static void load(S& dst, const gl_view<const T>& src, coord at) {
         static_assert(std::is_same_v<T, typename S::dtype>, "load: dtypes must be the same");
-        for (int row = warp_index() % Warps; row < S::rows; row += Warps) {
+        const auto [first, last] = own_rows<S>();
+        machine::note_rows(dst, first, last - first, true, "load");
+        for (int row = first; row < last; ++row) {
             for (int col = 0; col < S::cols; ++col) {
                 const bool inside = at.row + row < src.rows && at.col + col < src.cols;
                 dst.data[S::offset(row, col)] =
                     inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
             }
-            machine::note_store(dst, row);
         }
     }
 
@@ -97,6 +82,16 @@ struct memory_ops {
     }
 
   private:
+    struct row_range {
+        int first, last;
+    };
+    // The rows of a shared tile that the calling warp takes in an operation on elements.
+    template <shared_tile S>
+    static row_range own_rows() {
+        const int warp = warp_index() % Warps;
+        return {S::rows * warp / Warps, S::rows * (warp + 1) / Warps};
+    }
+
     // f(offset in global memory, index into data) for each 16-row block of the calling warp.
     template <class R, class F>
     static void for_fragments(int valid_rows, F&& f) {

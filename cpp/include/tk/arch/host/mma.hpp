@@ -7,37 +7,11 @@
 #include <span>
 
 #include "tk/arch/host/product.hpp"
-#include "tk/arch/host/sync.hpp"
-#include "tk/tile/st.hpp"
+#include "tk/arch/host/tile_access.hpp"
 
 TK_NAMESPACE_BEGIN
 
 namespace machine {
-
-template <shared_tile S>
-std::string tile_name() {
-    using T = typename S::dtype;
-    const char* type = std::is_same_v<T, bf16>   ? "bf16"
-                       : std::is_same_v<T, half> ? "half"
-                                                 : "float";
-    return std::string("st<") + type + ", " + std::to_string(S::rows) + ", " +
-           std::to_string(S::cols) + ">";
-}
-
-// The asynchronous proxy touches a tile: no ordinary store to it may be unfenced.
-template <shared_tile S>
-void require_fenced_stores(const S& tile, const char* operation) {
-    const block_context& block = *self().block;
-    if (!block.contains(&tile, S::bytes)) {
-        fail(std::string(operation) + ": " + tile_name<S>() + " is not in the shared memory");
-    }
-    const int writer = block.proxies->unfenced_writer(block.offset_of(&tile), S::bytes);
-    if (writer >= 0) {
-        fail(std::string(operation) + " of " + tile_name<S>() + " at byte " +
-             std::to_string(block.offset_of(&tile)) + ": warp " + std::to_string(writer) +
-             " wrote it by ordinary stores without fence_async_proxy after them");
-    }
-}
 
 // Rows [row, row + rows) x columns [col, col + cols) of a shared tile, widened, row by row.
 template <shared_tile S>
@@ -68,8 +42,11 @@ struct product {
     static constexpr int k = TransposeA ? A::rows : A::cols;
 
     static void issue(Acc& acc, const A& a, const B& b) {
-        require_fenced_stores(a, "mma: operand a");
-        require_fenced_stores(b, "mma: operand b");
+        pending_product issued;
+        issued.reads_a = note_async_read(a, "mma");
+        issued.reads_b = note_async_read(b, "mma");
+        issued.execute = &execute;
+        issued.a = &a, issued.b = &b, issued.registers = acc.data;
         accumulator_in_flight* flight = find_accumulator(acc.data);
         if (flight == nullptr) {
             self().accumulators.push_back(std::make_unique<accumulator_in_flight>());
@@ -79,14 +56,12 @@ struct product {
             std::memset(acc.data, 0xff, sizeof(acc.data));
         }
         ++flight->products;
-        self().products.push_back({&execute, &a, &b, acc.data});
+        self().products.push_back(issued);
     }
 
     static void execute(const pending_product& pending, float* values) {
         const A& a = *static_cast<const A*>(pending.a);
         const B& b = *static_cast<const B*>(pending.b);
-        require_fenced_stores(a, "mma: operand a");
-        require_fenced_stores(b, "mma: operand b");
         float* right = buffer(0, size_t(n * k));
         float* left = buffer(1, size_t(Acc::rows * k));
         float* turned = buffer(2, size_t(TransposeB || TransposeA ? n * k + 16 * k : 0));
@@ -116,6 +91,8 @@ inline void finish_product() {
     warp.products.pop_front();
     accumulator_in_flight& flight = *find_accumulator(oldest.registers);
     oldest.execute(oldest, flight.values.data());
+    warp.block->accesses.finish(oldest.reads_a, warp.clock.epoch());
+    warp.block->accesses.finish(oldest.reads_b, warp.clock.epoch());
     if (--flight.products != 0) return;
     for (const float& value : std::span(flight.registers, flight.values.size())) {
         if (std::bit_cast<uint32_t>(value) != 0xffffffffu) {

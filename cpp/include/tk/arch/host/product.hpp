@@ -93,9 +93,9 @@ TK_HOST_PRIVATE_DATA inline __attribute__((always_inline)) void multiply_any(
 
 #if defined(TK_HOST_X86)
 TK_HOST_PRIVATE_DATA
-    __attribute__((target("avx2,fma"))) inline void multiply_avx2(float* c, const float* a,
-                                                                  const float* b, int rows, int n,
-                                                                  int k) {
+__attribute__((target("avx2,fma"))) inline void multiply_avx2(float* c, const float* a,
+                                                              const float* b, int rows, int n,
+                                                              int k) {
     multiply_any(c, a, b, rows, n, k);
 }
 #endif

@@ -27,7 +27,7 @@ class sabotage {
     // Whether the operation is to be left out. Records the site if sites are being recorded.
     static bool drops(const char* operation, const std::source_location& where) {
         if (!state().active.load(std::memory_order_relaxed)) return false;
-        unseen_locks hidden;
+        unseen hidden;
         const std::string here = site(operation, where);
         std::lock_guard lock(state().mutex);
         state().sites.insert(here);

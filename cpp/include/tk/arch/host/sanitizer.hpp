@@ -1,6 +1,8 @@
-// What the emulated machine tells ThreadSanitizer, so that it sees the synchronisation a kernel
-// does and not the locks that this machine is built of: those are hidden (`unseen_locks`), and each
-// operation states the order that its hardware counterpart gives (`publish`, `observe`).
+// What the emulated machine tells ThreadSanitizer, so that it sees the synchronisation that a
+// kernel does and not the locks that this machine is built of: those, and what they guard, are
+// hidden
+// (`unseen`); each operation states the order that its counterpart in hardware gives (`publish`,
+// `observe`).
 #pragma once
 #include "tk/arch/select.hpp"
 
@@ -16,6 +18,10 @@
 extern "C" {
 void AnnotateIgnoreSyncBegin(const char* file, int line);
 void AnnotateIgnoreSyncEnd(const char* file, int line);
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
@@ -30,21 +36,29 @@ TK_NAMESPACE_BEGIN
 namespace machine {
 
 #if defined(TK_HOST_THREAD_SANITIZER)
-struct unseen_locks {
-    unseen_locks() { AnnotateIgnoreSyncBegin(__FILE__, __LINE__); }
-    ~unseen_locks() { AnnotateIgnoreSyncEnd(__FILE__, __LINE__); }
-    unseen_locks(const unseen_locks&) = delete;
-    unseen_locks& operator=(const unseen_locks&) = delete;
+struct unseen {
+    unseen() {
+        AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    }
+    ~unseen() {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+        AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+    }
+    unseen(const unseen&) = delete;
+    unseen& operator=(const unseen&) = delete;
 };
 // All that the caller did before is seen by whoever observes the same object later.
 inline void publish(const void* object) { __tsan_release(const_cast<void*>(object)); }
 inline void observe(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
 #else
-struct unseen_locks {
-    unseen_locks() {}
-    ~unseen_locks() {}
-    unseen_locks(const unseen_locks&) = delete;
-    unseen_locks& operator=(const unseen_locks&) = delete;
+struct unseen {
+    unseen() {}
+    ~unseen() {}
+    unseen(const unseen&) = delete;
+    unseen& operator=(const unseen&) = delete;
 };
 inline void publish(const void*) {}
 inline void observe(const void*) {}

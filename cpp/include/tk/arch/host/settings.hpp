@@ -18,7 +18,11 @@ struct settings_type {
     // TK_HOST_DELAY, microseconds: loads and waits are held up by a random time up to this.
     std::atomic<int> max_delay_microseconds{0};
 
+    // TK_HOST_CHECK=0: accesses to shared memory are not logged and compared.
+    std::atomic<bool> check_accesses{true};
+
     settings_type() {
+        if (const char* text = std::getenv("TK_HOST_CHECK")) check_accesses = std::atoi(text) != 0;
         if (const char* text = std::getenv("TK_HOST_WATCHDOG")) watchdog_seconds = std::atof(text);
         if (const char* text = std::getenv("TK_HOST_SEED")) {
             seed = std::strtoull(text, nullptr, 10);

@@ -40,7 +40,12 @@ inline barrier& barrier_of(const semaphore& sem, block_context& target) {
         fail("the semaphore at byte " + std::to_string(own.offset_of(&sem)) + " of block " +
              std::to_string(target.index) + " is used before init_semaphore");
     }
-    return *target.semaphores[index].load(std::memory_order_relaxed);
+    barrier& found = *target.semaphores[index].load(std::memory_order_relaxed);
+    if (!found.is_known_to(self().clock)) {
+        fail(found.name() + " of block " + std::to_string(target.index) +
+             " is used by a warp that nothing tells of its initialisation (cluster::sync)");
+    }
+    return found;
 }
 inline barrier& barrier_of(const semaphore& sem) { return barrier_of(sem, *self().block); }
 
@@ -71,11 +76,12 @@ inline int rank() { return machine::self().block->rank; }
 // (`fence_semaphore_init`), and nothing else.
 inline void sync(const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("cluster::sync", where)) return;
-    machine::barrier& all = *machine::self().cluster->all_warps;
-    bool complete;
-    const uint64_t phase = all.phase_of_parity(0, complete);  // cannot pass without this arrival
-    machine::require(all, all.arrive());
-    machine::wait_for(all, phase);
+    machine::warp_context& warp = machine::self();
+    machine::barrier& all = *warp.cluster->all_warps;
+    const uint64_t phases = all.phase() + 1;  // it cannot pass without this arrival
+    machine::publish(&warp.cluster->exits);
+    machine::require(all, all.arrive(warp.clock));
+    machine::wait_for(all, phases);
 }
 
 // One arrival of the calling warp at the same semaphore of every block in `mask`.
@@ -90,12 +96,14 @@ inline void arrive(semaphore& sem, uint32_t mask,
         machine::barrier& at = machine::barrier_of(sem, block);
         if (&block != machine::self().block) {
             machine::require_fenced(at);
+            block.accesses.note_remote_arrival(machine::self().clock);
             if (block.running_warps.load(std::memory_order_relaxed) == 0) {
                 machine::fail("arrives at " + at.name() + " of block " +
                               std::to_string(block.index) + ", which has exited");
             }
         }
-        machine::require(at, at.arrive());
+        machine::publish(&at);
+        machine::require(at, at.arrive(machine::self().clock));
     }
 }
 
@@ -121,7 +129,10 @@ inline void init_semaphore(semaphore& sem, int arrivals, const char* name = "sem
         machine::fail("init_semaphore: more than 256 semaphores in a block");
     }
     if (index < 0) index = number;
-    auto* made = new machine::barrier(machine::self().cluster->progress, name, index, arrivals);
+    machine::cluster_context& cluster = *machine::self().cluster;
+    auto* made =
+        new machine::barrier(cluster.progress, name, index, arrivals, cluster.agents.fetch_add(1));
+    made->set_initialised(machine::self().clock);
     block.semaphores[number].store(made, std::memory_order_relaxed);
     sem.value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
     machine::self().unfenced_semaphores.push_back(made);
@@ -133,6 +144,7 @@ inline void fence_semaphore_init(
     if (machine::sabotage::drops("fence_semaphore_init", where)) return;
     for (machine::barrier* each : machine::self().unfenced_semaphores) each->set_fenced();
     machine::self().unfenced_semaphores.clear();
+    machine::publish(machine::self().cluster->all_warps.get());
 }
 
 inline bool try_wait(semaphore& sem, int phase,
@@ -141,11 +153,10 @@ inline bool try_wait(semaphore& sem, int phase,
     machine::warp_context& warp = machine::self();
     machine::barrier& at = machine::barrier_of(sem);
     if (warp.cluster->progress.failed()) throw machine::launch_aborted{};
-    bool complete;
-    const uint64_t current = at.phase_of_parity(phase, complete);
-    if (complete) machine::observe(&at);
-    const bool done = complete || at.try_wait(current);
-    warp.waits_for_phase.store(uint64_t(phase), std::memory_order_relaxed);
+    const uint64_t phases = at.phases_for(phase);
+    const bool done = at.try_wait(warp.clock, phases);
+    if (done) machine::observe(&at);
+    warp.waits_for_phases.store(phases, std::memory_order_relaxed);
     warp.waits_for.store(done ? nullptr : &at, std::memory_order_relaxed);
     return done;
 }
@@ -155,13 +166,7 @@ inline void wait(semaphore& sem, int phase,
     if (machine::sabotage::drops("wait", where)) return;
     machine::delay();
     machine::barrier& at = machine::barrier_of(sem);
-    bool complete;
-    const uint64_t current = at.phase_of_parity(phase, complete);
-    if (complete) {
-        machine::observe(&at);
-    } else {
-        machine::wait_for(at, current);
-    }
+    machine::wait_for(at, at.phases_for(phase));
 }
 
 namespace detail {
@@ -184,7 +189,8 @@ struct sync_ops {
         if (machine::sabotage::drops("arrive", where)) return;
         machine::delay();
         machine::barrier& at = machine::barrier_of(sem);
-        machine::require(at, at.arrive());
+        machine::publish(&at);
+        machine::require(at, at.arrive(machine::self().clock));
     }
 
     // One arrival of the calling warp, which also makes the phase wait for `bytes` of TMA loads.
@@ -194,7 +200,8 @@ struct sync_ops {
         if (machine::sabotage::drops("expect_bytes", where)) return;
         machine::barrier& at = machine::barrier_of(sem);
         machine::require_fenced(at);
-        machine::require(at, at.arrive_and_expect(bytes));
+        machine::publish(&at);
+        machine::require(at, at.arrive_and_expect(machine::self().clock, bytes));
     }
 
     // Whether the group is the last of `count` groups, over the grid, to come to this counter. All
@@ -221,8 +228,9 @@ struct sync_ops {
         }
         machine::barrier& at = machine::self().block->named[size_t(id)];
         uint64_t phase = 0;
-        machine::require(at, at.meet(Warps, groupid(), phase));
-        machine::wait_for(at, phase);
+        machine::publish(&at);
+        machine::require(at, at.meet(machine::self().clock, Warps, groupid(), phase));
+        machine::wait_for(at, phase + 1);
     }
 };
 
@@ -235,7 +243,7 @@ struct sync_ops {
 inline void fence_async_proxy(const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("fence_async_proxy", where)) return;
     machine::warp_context& warp = machine::self();
-    warp.block->proxies->fence(warp.index, warp.unfenced_writes);
+    warp.block->accesses.fence(warp.clock);
 }
 
 template <int Registers>

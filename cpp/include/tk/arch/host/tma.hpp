@@ -70,7 +70,6 @@ void require_tile(const S& tile, const char* operation) {
     if (block.contains(&tile, S::bytes) && block.offset_of(&tile) % (S::swizzle_bytes * 8) != 0) {
         fail(std::string(operation) + ": " + tile_name<S>() + " is not aligned to its swizzle");
     }
-    require_fenced_stores(tile, operation);
 }
 
 template <shared_tile S>
@@ -98,9 +97,13 @@ void issue_load(S& tile, const tma_descriptor& map, load_copy copy, uint32_t mas
         copy.completes = &barrier_of(bar, block);
         require_fenced(*copy.completes);
         copy.tile = block.memory + offset;
-        std::memset(static_cast<char*>(copy.tile) +
-                        (copy.panel * S::rows + copy.first_row) * S::swizzle_bytes,
-                    0xff, size_t(copy.bytes));
+        const int64_t box = int64_t(copy.panel * S::rows + copy.first_row) * S::swizzle_bytes;
+        access made = make_access<S>("load_async", offset + box, copy.bytes);
+        made.writes = made.asynchronous = made.under_way = true;
+        made.agent = copy.completes->agent();
+        copy.log = &block.accesses;
+        copy.ticket = note(block, made);
+        std::memset(block.memory + offset + box, 0xff, size_t(copy.bytes));
         cluster.engine->add(copy);
     }
 }
@@ -128,10 +131,10 @@ void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar, const mult
 template <shared_tile S>
 void read_store(pending_store& store) {
     const S& tile = *static_cast<const S*>(store.tile);
-    require_fenced_stores(tile, "store_async");
     store.content.resize(S::bytes);
     std::memcpy(store.content.data(), tile.data, S::bytes);
     store.is_read = true;
+    self().block->accesses.finish(store.reads, self().clock.epoch());
 }
 
 template <shared_tile S>
@@ -188,6 +191,7 @@ void store_async(const gl<T, S>& dst, const S& src, coord at) {
     machine::require_tile(src, "store_async");
     machine::require_descriptor<S>(dst.descriptor, S::rows);
     machine::pending_store store;
+    store.reads = machine::note_async_read(src, "store_async");
     store.read = &machine::read_store<S>;
     store.write = &machine::write_store<S>;
     store.destination = &dst.descriptor;

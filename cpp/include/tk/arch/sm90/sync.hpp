@@ -59,8 +59,9 @@ TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
 
 // --- Semaphores (PTX ISA, "mbarrier") ---
 
-// Called by one warp; visible to the block (and the cluster) after `cluster::sync`.
-TK_DEVICE void init_semaphore(semaphore& sem, int arrivals) {
+// Called by one warp; visible to the block (and the cluster) after `cluster::sync`. The name and
+// index are for the host architecture's messages.
+TK_DEVICE void init_semaphore(semaphore& sem, int arrivals, const char* = nullptr, int = 0) {
     if (detail::lane() == 0) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&sem)),
                      "r"(arrivals));
