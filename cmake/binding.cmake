@@ -4,7 +4,8 @@ if(NOT Python_Development.Module_FOUND OR NOT DEFINED SKBUILD)
 endif()
 set(PYBIND11_FINDPYTHON ON)
 find_package(pybind11 3.0 CONFIG REQUIRED)
-pybind11_add_module(_binding MODULE cpp/bindings/module.cpp cpp/bindings/library.cpp
+# NO_EXTRAS: link-time optimisation would only make this thin module slow to build
+pybind11_add_module(_binding MODULE NO_EXTRAS cpp/bindings/module.cpp cpp/bindings/library.cpp
                     cpp/bindings/matmul.cpp)
 target_include_directories(_binding PRIVATE cpp)
 target_compile_options(_binding PRIVATE -Wall -Wextra)
