@@ -20,6 +20,9 @@ struct matmul {
     static constexpr int piece_cols = TileN < 64 ? TileN : 64;
     static constexpr int col_pieces = TileN / piece_cols;
     static constexpr int num_pieces = consumer_rows / 64 * col_pieces;
+    static constexpr int slice_k = 64;  // a stage holds its K in slices as wide as the swizzle
+    static constexpr int slices = TileK / slice_k;
+    static_assert(TileK % slice_k == 0, "matmul: tile_k must be a multiple of 64");
     static_assert(consumer_rows % 64 == 0, "matmul: a consumer needs a multiple of 64 rows");
     static_assert(TileN % piece_cols == 0 && TileN % 16 == 0,
                   "matmul: tile_n must be 16, 32, 48 or a multiple of 64");
@@ -32,12 +35,14 @@ struct matmul {
     static constexpr int consumer_registers = moves_registers ? 232 : 0;
 
     struct layout {
-        using a_tile = std::conditional_t<a_transposed, st<T, TileK, TileM>, st<T, TileM, TileK>>;
-        using b_tile = std::conditional_t<b_transposed, st<T, TileN, TileK>, st<T, TileK, TileN>>;
+        using a_tile =
+            std::conditional_t<a_transposed, st<T, slice_k, TileM>, st<T, TileM, slice_k>>;
+        using b_tile =
+            std::conditional_t<b_transposed, st<T, TileN, slice_k>, st<T, slice_k, TileN>>;
         using piece_tile = st<T, 64, piece_cols>;
         struct input_block {
-            a_tile a;
-            b_tile b;
+            a_tile a[slices];
+            b_tile b[slices];
         };
         struct scratch_block {
             st_fl<64, piece_cols> pieces[Consumers];  // or two piece_tiles each
@@ -97,24 +102,30 @@ struct matmul {
         template <class Args>
         static TK_DEVICE void load(const Args& args) {
             const common_state& task = args.common;
-            const int k = (task.k_begin + args.iter) * TileK;
             const int batch = task.at.batch;
-            const coord a_at =
-                a_transposed ? coord{batch, k, task.at.row} : coord{batch, task.at.row, k};
-            const coord b_at =
-                b_transposed ? coord{batch, task.at.col, k} : coord{batch, k, task.at.col};
+            if constexpr (!gathers) {
+                warp::expect_bytes(args.inputs_arrived, int(sizeof(args.input)));
+            }
+            TK_UNROLL
+            for (int i = 0; i < slices; ++i) {
+                const int k = (task.k_begin + args.iter) * TileK + i * slice_k;
+                const coord a_at =
+                    a_transposed ? coord{batch, k, task.at.row} : coord{batch, task.at.row, k};
+                const coord b_at =
+                    b_transposed ? coord{batch, task.at.col, k} : coord{batch, k, task.at.col};
+                if constexpr (gathers) {
+                    warpgroup::load(args.input.a[i], args.g.a, a_at);
+                    warpgroup::load(args.input.b[i], args.g.b, b_at);
+                } else {
+                    tma::cluster::load_async(args.input.a[i], args.g.a, a_at, args.inputs_arrived,
+                                             task.along_n);
+                    tma::cluster::load_async(args.input.b[i], args.g.b, b_at, args.inputs_arrived,
+                                             task.along_m);
+                }
+            }
             if constexpr (gathers) {
-                warpgroup::load(args.input.a, args.g.a, a_at);
-                warpgroup::load(args.input.b, args.g.b, b_at);
                 fence_async_proxy();
                 warp::arrive(args.inputs_arrived);
-            } else {
-                warp::expect_bytes(args.inputs_arrived,
-                                   layout::a_tile::bytes + layout::b_tile::bytes);
-                tma::cluster::load_async(args.input.a, args.g.a, a_at, args.inputs_arrived,
-                                         task.along_n);
-                tma::cluster::load_async(args.input.b, args.g.b, b_at, args.inputs_arrived,
-                                         task.along_m);
             }
         }
     };
@@ -134,15 +145,20 @@ struct matmul {
         static TK_DEVICE void compute(const Args& args) {
             auto& product = args.state.product;
             const int part = args.consumer;
-            const auto& b = args.input().b;
-            if constexpr (a_transposed) {
-                const auto& a = subtile_inplace<TileK, consumer_rows>(args.input().a, 0, part);
-                warpgroup::template mma<true, b_transposed>(product, a, b);
-            } else {
-                const auto& a = subtile_inplace<consumer_rows, TileK>(args.input().a, part, 0);
-                warpgroup::template mma<false, b_transposed>(product, a, b);
+            TK_UNROLL
+            for (int i = 0; i < slices; ++i) {
+                const auto& b = args.input().b[i];
+                if constexpr (a_transposed) {
+                    warpgroup::template mma<true, b_transposed>(
+                        product,
+                        subtile_inplace<slice_k, consumer_rows>(args.input().a[i], 0, part), b);
+                } else {
+                    warpgroup::template mma<false, b_transposed>(
+                        product,
+                        subtile_inplace<consumer_rows, slice_k>(args.input().a[i], part, 0), b);
+                }
             }
-            warpgroup::template mma_async_wait<1>(product);
+            warpgroup::template mma_async_wait<slices>(product);
             args.template release<1>();  // the product before this one no longer reads its stage
         }
 

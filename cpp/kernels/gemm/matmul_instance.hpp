@@ -27,8 +27,8 @@ struct matmul_runner {
         globals g{};
         auto* a = static_cast<T*>(const_cast<void*>(at.a));
         auto* b = static_cast<T*>(const_cast<void*>(at.b));
-        constexpr int tile_m = layout::a_tile::rows * layout::a_tile::cols / K::tile_k;
-        constexpr int tile_n = layout::b_tile::rows * layout::b_tile::cols / K::tile_k;
+        constexpr int tile_m = layout::a_tile::rows * layout::a_tile::cols / K::slice_k;
+        constexpr int tile_n = layout::b_tile::rows * layout::b_tile::cols / K::slice_k;
         if constexpr (K::gathers) {
             g.a = {a, p.batch, p.m, p.k, p.a_strides[2], p.a_strides[0], p.a_strides[1]};
             g.b = {b, p.batch, p.n, p.k, p.b_strides[2], p.b_strides[1], p.b_strides[0]};
@@ -89,8 +89,8 @@ struct matmul_runner {
         result.info.a_major = a_major, result.info.b_major = b_major;
         result.info.loader = K::gathers ? TK_LOADER_GATHER : TK_LOADER_TMA;
         result.info.tile_k = K::tile_k;
-        result.info.tile_m = layout::a_tile::rows * layout::a_tile::cols / K::tile_k;
-        result.info.tile_n = layout::b_tile::rows * layout::b_tile::cols / K::tile_k;
+        result.info.tile_m = layout::a_tile::rows * layout::a_tile::cols / K::slice_k;
+        result.info.tile_n = layout::b_tile::rows * layout::b_tile::cols / K::slice_k;
         result.info.consumer_warpgroups = consumers;
         result.info.bytes_per_stage = template_type::bytes_per_stage;
         result.info.fixed_bytes = template_type::fixed_bytes;
