@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from tk.schedulers import Choice, Instance, Plan
@@ -32,7 +33,8 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
     picked: dict[Choice, None] = {chosen.choice: None}
     seen = set()
     for candidate in pool:
-        kind = (candidate.choice.instance.index, candidate.choice.cluster)
+        choice = candidate.choice
+        kind = (choice.instance.index, choice.swapped, choice.cluster)
         if kind not in seen and len(picked) < 1 + SPREAD_FIRST * (limit - 1):
             seen.add(kind)
             picked[candidate.choice] = None
@@ -44,21 +46,18 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
 
 def plan_of(plan: Plan, choice: Choice) -> Plan:
     """The plan with another choice; ValueError when it cannot run."""
-    return plan.replace(
-        instance=choice.instance,
-        num_stages=choice.num_stages,
-        cluster=choice.cluster,
-        order=choice.order,
-        splits=choice.splits,
-        grid=choice.grid,
-    )
+    return plan.replace(**{field.name: getattr(choice, field.name) for field in fields(choice)})
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan in one short line: tile, stages, cluster, order, splits of K when there are any."""
+    """A plan in one short line: tile, stages, cluster, order, and splits of K when there are any.
+
+    "T" after the tile: the product is computed transposed, the tile's rows are columns of out.
+    """
     first, second = plan.cluster
+    tile = plan.instance.tile + ("T" if plan.swapped else "")
     splits = "" if plan.splits == 1 else f" split {plan.splits}"
-    return f"{plan.instance.tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}"
+    return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}"
 
 
 def stored_plan(plan: Plan) -> dict[str, Any]:

@@ -125,6 +125,7 @@ def measurements(record: Record) -> dict[str, Any]:
                     "order_param": choice["order"]["param"],
                     "splits": choice["splits"],
                     "grid": choice["grid"],
+                    "swapped": choice["swapped"],
                     "seconds": result.timing.median,
                     "q1": result.timing.q1,
                     "q3": result.timing.q3,

@@ -74,9 +74,9 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
         ],
         lines,
         console,
-        caption="time: median of a call, L2 cold; roof: the least time the device's rates allow, "
-        "in percent of the time;\nerror: relative, against float64, and in units of "
-        "torch.matmul's own",
+        caption="plan: tile (T: of the transposed product), stages, cluster, order, splits of K\n"
+        "time: median of a call, L2 cold; roof: the least time that the device's rates allow, in "
+        "percent of it\nerror: relative, against float64, and in units of torch.matmul's own",
     )
     return Group(table, _summary(record))
 
