@@ -75,6 +75,7 @@ def host() -> list[Shape]:
     return [
         Shape(128, 256, 64, "one tile"),
         Shape(256, 512, 256, "whole tiles"),
+        Shape(512, 768, 1024, "a ring run through"),
         Shape(100, 200, 72, "clipped"),
         Shape(1, 512, 1024, "one row"),
         Shape(33, 65, 129, "odd strides"),

@@ -124,7 +124,13 @@ def test_the_bench_rejects_a_candidate_that_skips_a_tile_and_only_that(device: s
 
 
 class SkipsTheLastTile(Order):
-    """The faulty instance in Python: a table that names its first tile twice, its last never."""
+    """A table that names its first tile twice and its last never: a kernel that skips a tile.
+
+    Its parameter keeps it apart from Hilbert's own table wherever tables are remembered.
+    """
+
+    def __post_init__(self) -> None:
+        assert (self.kind, self.param) == ("hilbert", -1)
 
     def table(self, rows: int, cols: int) -> list[int] | None:
         entries = super().table(rows, cols)
@@ -135,7 +141,7 @@ class SkipsTheLastTile(Order):
 def test_measured_selection_rejects_a_plan_that_skips_a_tile_and_only_that(device: str) -> None:
     a, b = make_operands(TILES, "nt", "bf16", torch.device(device))
     right = tk.plan_matmul(a, b).replace(order=Order("row"))
-    faulty = right.replace(order=SkipsTheLastTile("hilbert"))
+    faulty = right.replace(order=SkipsTheLastTile("hilbert", -1))
     candidates = [plan_candidate(right, "right"), plan_candidate(faulty, "faulty")]
     good, bad = compare(a, b, candidates, QUICK)
     assert good.status == OK and good.timing is not None
