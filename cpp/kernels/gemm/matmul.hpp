@@ -16,7 +16,7 @@ struct matmul {
     static constexpr bool b_transposed = BTransposed || gathers;
     static constexpr int tile_k = TileK;
     static constexpr int consumer_rows = TileM / Consumers;
-    // The epilogue works on pieces of 64 rows and up to 64 columns.
+    // A warp's epilogue works on pieces of 16 rows and up to 64 columns.
     static constexpr int piece_cols = TileN < 64 ? TileN : 64;
     static constexpr int col_pieces = TileN / piece_cols;
     static constexpr int num_pieces = consumer_rows / 64 * col_pieces;
@@ -39,13 +39,13 @@ struct matmul {
             std::conditional_t<a_transposed, st<T, slice_k, TileM>, st<T, TileM, slice_k>>;
         using b_tile =
             std::conditional_t<b_transposed, st<T, TileN, slice_k>, st<T, slice_k, TileN>>;
-        using piece_tile = st<T, 64, piece_cols>;
+        using piece_tile = st<T, 16, piece_cols>;
         struct input_block {
             a_tile a[slices];
             b_tile b[slices];
         };
         struct scratch_block {
-            st_fl<64, piece_cols> pieces[Consumers];  // or two piece_tiles each
+            st_fl<16, piece_cols> pieces[Consumers * 4];  // one a warp, or two piece_tiles
             int vote[Consumers];
         };
     };
@@ -56,14 +56,16 @@ struct matmul {
         lcf_config config;
         a_source a;
         b_source b;
-        gl<T, typename layout::piece_tile> out;  // used if out_by_tma: nothing to do but scale
-        any_gl out_any;
+        gl_view<T> out;  // for rows of whole vectors, with nothing to do but scale
+        any_gl out_any;  // for everything else
+        bool out_by_vectors;
         matmul_epilogue epilogue;
         tile_order order;  // over cluster tiles
-        int m, n, k_tiles, splits;
+        int m, n, batch;
+        int splits, split_tiles,
+            longer_splits;  // K tiles of a split; the first splits have one more
         float* workspace;
         int* counters;
-        bool out_by_tma;
     };
 
     // A task: split `split` of the output tile at `at`, over K tiles k_begin onwards.
@@ -75,17 +77,19 @@ struct matmul {
 
     static TK_DEVICE int common_setup(const globals& g, const cluster_tile& place, int task,
                                       common_state& common) {
-        const int tiles = g.order.rows * g.order.cols;
-        const int tile = task / g.splits, batch = tile / tiles;
-        const tile_coord position = g.order.at(tile - batch * tiles);
         const cluster_shape& shape = g.config.cluster;
+        const int tiles = g.order.rows * g.order.cols;
+        const int tile = g.splits == 1 ? task : task / g.splits;
+        const int batch = g.batch == 1 ? 0 : tile / tiles;
+        const tile_coord position = g.order.at(tile - batch * tiles);
         common.at = {batch, (position.row * shape.m + place.m) * TileM,
                      (position.col * shape.n + place.n) * TileN};
         common.along_n = place.along_n, common.along_m = place.along_m;
         common.split = task - tile * g.splits;
         common.tile = (tile * shape.m + place.m) * shape.n + place.n;
-        common.k_begin = int(int64_t(common.split) * g.k_tiles / g.splits);
-        return int(int64_t(common.split + 1) * g.k_tiles / g.splits) - common.k_begin;
+        const bool longer = common.split < g.longer_splits;
+        common.k_begin = common.split * g.split_tiles + (longer ? common.split : g.longer_splits);
+        return g.split_tiles + (longer ? 1 : 0);
     }
 
     struct producer {
@@ -133,7 +137,6 @@ struct matmul {
     struct consumer {
         struct state {
             rt_fl<consumer_rows / 4, TileN> product;
-            int buffer = 0;  // of the two that pieces are staged in, the next
         };
 
         template <class Args>
@@ -169,23 +172,10 @@ struct matmul {
             args.release();
             const int part = args.consumer;
             if (args.g.splits > 1 && !sum_splits(args, part)) return;
-            if (args.g.out_by_tma && args.g.epilogue.alpha != 1.0f) {
-                warp::mul(product, product, args.g.epilogue.alpha);
+            if constexpr (piece_cols == 64) {
+                if (args.g.out_by_vectors) return store_by_vectors(args);
             }
-            // A loop, and the code of a piece once: unrolled it outgrows the instruction cache.
-            TK_NO_UNROLL
-            for (int piece = 0; piece < num_pieces; ++piece) {
-                const coord at = {
-                    args.common.at.batch,
-                    args.common.at.row + part * consumer_rows + piece / col_pieces * 64,
-                    args.common.at.col + piece % col_pieces * piece_cols};
-                if (at.row >= args.g.m || at.col >= args.g.n) continue;
-                if (args.g.out_by_tma) {
-                    store_by_tma(args, piece, at);
-                } else {
-                    store_anywhere(args, piece, at);
-                }
-            }
+            store_anywhere(args);
         }
 
       private:
@@ -211,47 +201,59 @@ struct matmul {
             return true;
         }
 
-        // Registers must be named at compile time: one case for each piece.
-        template <class Args, class S>
-        static TK_DEVICE void stage(const Args& args, int piece, S& staged) {
+        // Where a piece of the calling warp starts in the output.
+        template <class Args>
+        static TK_DEVICE coord piece_at(const Args& args, int piece) {
+            const coord& at = args.common.at;
+            return {at.batch,
+                    at.row + args.consumer * consumer_rows + piece / col_pieces * 64 +
+                        warpgroup::warpid() * 16,
+                    at.col + piece % col_pieces * piece_cols};
+        }
+
+        template <class Args>
+        static TK_DEVICE void store_by_vectors(const Args& args) {
+            auto& product = args.state.product;
+            if (args.g.epilogue.alpha != 1.0f) warp::mul(product, product, args.g.epilogue.alpha);
+            auto* staged = view_as<typename layout::piece_tile>(
+                args.scratch.pieces[args.consumer * 4 + warpgroup::warpid()]);
             TK_UNROLL
             for (int i = 0; i < num_pieces; ++i) {
-                if (i == piece) {
-                    warpgroup::store(staged,
-                                     subtile<16, piece_cols>(args.state.product, i / col_pieces,
-                                                             i % col_pieces));
-                }
+                warp::store(staged[i % 2],
+                            subtile<16, piece_cols>(product, i / col_pieces, i % col_pieces));
+                warp::sync();
+                warp::store(args.g.out, staged[i % 2], piece_at(args, i));
             }
+            warp::sync();
         }
 
+        // A loop, and the code of a piece once: unrolled it outgrows the instruction cache.
         template <class Args>
-        static TK_DEVICE void store_by_tma(const Args& args, int piece, coord at) {
-            const int part = args.consumer;
-            auto& staged =
-                view_as<typename layout::piece_tile>(args.scratch.pieces[part])[args.state.buffer];
-            args.state.buffer ^= 1;
-            if (warpgroup::warpid() == 0) tma::store_async_read_wait<1>();  // the buffer is free
-            warpgroup::sync(1 + part);
-            stage(args, piece, staged);
-            fence_async_proxy();
-            warpgroup::sync(1 + part);
-            if (warpgroup::warpid() == 0) tma::store_async(args.g.out, staged, at);
-        }
-
-        template <class Args>
-        static TK_DEVICE void store_anywhere(const Args& args, int piece, coord at) {
-            auto& staged = args.scratch.pieces[args.consumer];
-            warpgroup::sync(1 + args.consumer);  // the piece before has been read
-            stage(args, piece, staged);
-            warpgroup::sync(1 + args.consumer);
+        static TK_DEVICE void store_anywhere(const Args& args) {
+            auto& staged = args.scratch.pieces[args.consumer * 4 + warpgroup::warpid()];
             const any_gl& out = args.g.out_any;
-            warpgroup::for_each8(staged, out.row_stride < out.col_stride,
-                                 [&](int row, int col, float (&values)[8]) {
-                                     const coord to = {at.batch, at.row + row, at.col + col};
-                                     if (to.row >= args.g.m || to.col >= args.g.n) return;
-                                     args.g.epilogue.apply(values, to, args.g.n);
-                                     out.set8(values, to, args.g.n);
-                                 });
+            TK_NO_UNROLL
+            for (int piece = 0; piece < num_pieces; ++piece) {
+                const coord at = piece_at(args, piece);
+                if (at.row >= args.g.m || at.col >= args.g.n) continue;
+                TK_UNROLL
+                for (int i = 0; i < num_pieces; ++i) {  // registers are named at compile time
+                    if (i == piece) {
+                        warp::store(staged,
+                                    subtile<16, piece_cols>(args.state.product, i / col_pieces,
+                                                            i % col_pieces));
+                    }
+                }
+                warp::sync();
+                warp::for_each8(staged, out.row_stride < out.col_stride,
+                                [&](int row, int col, float (&values)[8]) {
+                                    const coord to = {at.batch, at.row + row, at.col + col};
+                                    if (to.row >= args.g.m || to.col >= args.g.n) return;
+                                    args.g.epilogue.apply(values, to, args.g.n);
+                                    out.set8(values, to, args.g.n);
+                                });
+                warp::sync();
+            }
         }
     };
 };

@@ -47,15 +47,14 @@ struct matmul_runner {
         g.epilogue = {p.alpha, p.beta, p.activation, {}, {}};
         if (at.bias != nullptr) g.epilogue.bias = make_any(at.bias, p.bias_dtype, bias_strides);
         if (at.c != nullptr) g.epilogue.c = make_any(at.c, p.c_dtype, p.c_strides);
-        g.out_by_tma = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
-                       p.out_dtype == dtype_code<T> && fits_tma(p, at.out);
-        if (g.out_by_tma) {
-            g.out = make_gl<typename layout::piece_tile>(static_cast<T*>(at.out), p.batch, p.m, p.n,
-                                                         p.out_strides[2], p.out_strides[0]);
-        }
-        g.m = int(p.m), g.n = int(p.n);
-        g.k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
+        g.out = {static_cast<T*>(at.out), p.batch,         p.m, p.n, p.out_strides[2],
+                 p.out_strides[0],        p.out_strides[1]};
+        g.out_by_vectors = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
+                           p.out_dtype == dtype_code<T> && g.out_any.by_vectors && p.n % 8 == 0;
+        const int k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
+        g.m = int(p.m), g.n = int(p.n), g.batch = int(p.batch);
         g.splits = p.splits;
+        g.split_tiles = k_tiles / p.splits, g.longer_splits = k_tiles % p.splits;
         g.workspace = at.workspace, g.counters = at.counters;
         const auto tiles = [](int64_t size, int tile, int cluster) {
             return int((size + int64_t(tile) * cluster - 1) / (int64_t(tile) * cluster));
@@ -65,20 +64,15 @@ struct matmul_runner {
         g.config = {p.num_stages,
                     int(p.batch * g.order.rows * g.order.cols * p.splits),
                     {p.cluster_m, p.cluster_n}};
+        if constexpr (!K::gathers) {  // what no other cluster reads need not stay in the cache
+            if (g.order.cols == 1) g.a.keep = eviction::first;
+            if (g.order.rows == 1) g.b.keep = eviction::first;
+        }
         const int blocks = p.cluster_m * p.cluster_n;
         launch<template_type>(
             g, {p.grid, blocks,
                 template_type::fixed_bytes + p.num_stages * template_type::bytes_per_stage,
                 p.device, at.stream});
-    }
-
-    // TMA stores need a contiguous row, and 16-byte steps from an aligned base.
-    static bool fits_tma(const tk_matmul_problem& p, const void* out) {
-        const auto steps = [](int64_t size, int64_t stride) {
-            return size == 1 || (stride > 0 && stride % 8 == 0);
-        };
-        return reinterpret_cast<uintptr_t>(out) % 16 == 0 && (p.n == 1 || p.out_strides[1] == 1) &&
-               steps(p.m, p.out_strides[0]) && steps(p.batch, p.out_strides[2]);
     }
 
     static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {

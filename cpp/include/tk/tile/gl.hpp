@@ -39,6 +39,9 @@ struct tma_box {
     }
 };
 
+// How long the second-level cache is asked to keep what a TMA load brings.
+enum class eviction { normal, first, last };
+
 // A global tensor with the TMA descriptor for copies of tile S. `tma_descriptor` is the
 // architecture's; columns are contiguous, and a batch stride of 0 (the same matrix for every
 // batch) is expressed by a batch size of 1 in the descriptor.
@@ -47,6 +50,7 @@ struct gl_tma : gl_view<T> {
     using tile = S;
     Descriptor descriptor;
     bool batch_is_broadcast = false;
+    eviction keep = eviction::normal;
 
     TK_HOST_DEVICE int batch_coord(int batch) const { return batch_is_broadcast ? 0 : batch; }
 };

@@ -98,8 +98,9 @@ struct sync_ops {
     // The index of the calling warp in its group.
     static TK_DEVICE int warpid() { return warp_index() % Warps; }
 
-    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone.
-    static TK_DEVICE void sync(int id) {
+    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone. A
+    // warp needs none.
+    static TK_DEVICE void sync(int id = 0) {
         if constexpr (Warps == 1) {
             __syncwarp();
         } else {

@@ -18,22 +18,30 @@ namespace tma {
 
 namespace detail {
 
+// The policies that `createpolicy.fractional` gives for a whole tensor, as CUTLASS has them
+// (cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90).
+TK_DEVICE uint64_t cache_policy(eviction keep) {
+    return keep == eviction::first  ? 0x12F0000000000000ull
+           : keep == eviction::last ? 0x14F0000000000000ull
+                                    : 0x1000000000000000ull;
+}
+
 template <bool Multicast>
 TK_DEVICE void load_box(void* destination, const tma_descriptor& descriptor, int col, int row,
-                        int batch, semaphore& bar, uint16_t mask) {
+                        int batch, semaphore& bar, uint16_t mask, uint64_t policy) {
     const uint32_t to = tk::sm90::detail::shared_address(destination);
     const uint32_t barrier = tk::sm90::detail::shared_address(&bar);
     if constexpr (Multicast) {
         asm volatile(
             "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-            ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
-            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch), "h"(mask)
+            ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(to),
+            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch), "h"(mask), "l"(policy)
             : "memory");
     } else {
         asm volatile(
             "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-            " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
-            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch)
+            ".L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch), "l"(policy)
             : "memory");
     }
 }
@@ -43,10 +51,11 @@ template <bool Multicast, class T, shared_tile S>
 TK_DEVICE void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
                          const multicast& share) {
     const int batch = src.batch_coord(at.batch);
+    const uint64_t policy = cache_policy(src.keep);
     if constexpr (S::panels == 1) {
         const int rows = S::rows / share.parts, first = share.part * rows;
         load_box<Multicast>(dst.data + first * S::panel_cols, src.descriptor, at.col,
-                            at.row + first, batch, bar, share.mask);
+                            at.row + first, batch, bar, share.mask, policy);
     } else {
         const bool by_panel = tma_box<S>::by_panel(share.parts);
         const int rows = tma_box<S>::rows(share.parts);
@@ -57,7 +66,7 @@ TK_DEVICE void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
         for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
             load_box<Multicast>(dst.data + (panel * S::rows + row_0) * S::panel_cols,
                                 src.descriptor, at.col + panel * S::panel_cols, at.row + row_0,
-                                batch, bar, share.mask);
+                                batch, bar, share.mask, policy);
         }
     }
 }
