@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text, TextType
 
 MISSING = "-"
+PADDING = (0, 1, 0, 0)
 
 
 def seconds(value: float | None) -> str:
@@ -98,32 +99,69 @@ def fitted_table(
     rows: Sequence[Any],
     console: Console,
     caption: str = "",
-) -> Table:
-    """The table with as many of its columns as the console is wide enough for."""
+) -> RenderableType:
+    """Title, table and caption, with as many columns as the console is wide enough for."""
     kept = list(columns)
     while True:
-        table = _table(title, kept, rows, caption)
+        table = _table(kept, rows)
         spare = max(column.spare for column in kept)
-        natural = console.measure(table, options=console.options.update_width(1000)).maximum
-        if spare == 0 or natural <= console.width:
+        if spare == 0 or natural_width(table, console) <= console.width:
             break
         kept = [column for column in kept if column.spare != spare]
     left_out = [column.head for column in columns if column not in kept]
+    return titled(title, table, caption, left_out)
+
+
+def narrowed(table: Table, spare: Sequence[str], wrapped: str, console: Console) -> RenderableType:
+    """A finished table that fits the console: of its columns those named in ``spare`` go first.
+
+    The column ``wrapped`` may be broken into lines, of a third of the console's width at least.
+    """
+    title, caption = table.title, table.caption
+    table.title = table.caption = None
+    table.box, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, PADDING
+    left_out: list[str] = []
+    for head in (*spare, ""):
+        width = natural_width(table, console)
+        room = console.width
+        for column in table.columns:
+            if column.header == wrapped:
+                cells = max(map(len, map(str, column.cells)), default=0)
+                room += max(cells - console.width // 3, 0)
+        if width <= room or not head:
+            break
+        table.columns = [column for column in table.columns if column.header != head]
+        left_out.append(head)
+    return titled(_unmarked(title), table, _unmarked(caption), left_out)
+
+
+def natural_width(table: Table, console: Console) -> int:
+    """Columns of text that a table would take if there were no limit."""
+    return console.measure(table, options=console.options.update_width(1000)).maximum
+
+
+def titled(
+    title: TextType, table: Table, caption: TextType, left_out: Sequence[str]
+) -> RenderableType:
+    """The table between its title and its caption, which fill the console and not the table."""
+    parts: list[RenderableType] = []
+    if title:
+        parts.append(Text.assemble(title, style="bold"))
+    parts.append(table)
+    if caption:
+        parts.append(Text.assemble(caption, style="dim"))
     if left_out:
-        note = f"left out at this width: {', '.join(left_out)}"
-        table.caption = f"{caption}\n{note}" if caption else note
-    return table
+        parts.append(Text(f"left out at this width: {', '.join(left_out)}", style="dim"))
+    return Group(*parts, Text())
 
 
-def _table(title: str, columns: Sequence[Column], rows: Sequence[Any], caption: str) -> Table:
-    table = Table(
-        title=title,
-        caption=caption or None,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-        pad_edge=False,
-    )
+def _unmarked(words: TextType | None) -> TextType:
+    """What rich would read as markup in a title, as text."""
+    return Text.from_markup(words) if isinstance(words, str) else words or ""
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=PADDING)
     for column in columns:
         table.add_column(column.head, justify="right" if column.right else "left", no_wrap=True)
     for row in rows:

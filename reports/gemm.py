@@ -113,10 +113,10 @@ def _checked_on_host(lines: list[Line], record: Record, console: Console) -> Ren
         [
             Column("M x N x K", lambda line: line.problem, right=False),
             Column("layout", lambda line: line.row.layout, right=False),
-            Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
+            Column("plan", lambda line: line.result.plan_text, spare=1, right=False),
             Column("time", _time),
             Column("error", _error),
-            Column("x torch's", _error_ratio, spare=1),
+            Column("x torch's", _error_ratio, spare=2),
             Column("", _verdict, right=False),
         ],
         lines,
@@ -132,10 +132,10 @@ def _predicted(lines: list[Line], record: Record, console: Console) -> Renderabl
         [
             Column("M x N x K", lambda line: line.problem, right=False),
             Column("layout", lambda line: line.row.layout, right=False),
-            Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
+            Column("plan", lambda line: line.result.plan_text, spare=1, right=False),
             Column("time", _time),
-            Column("TFLOP/s", _tera_operations),
-            Column("TB/s", _tera_bytes, spare=1),
+            Column("TFLOP/s", _tera_operations, spare=2),
+            Column("TB/s", _tera_bytes, spare=3),
             Column("roof", lambda line: format.percent(line.row.roof_seconds, line.seconds)),
         ],
         lines,
@@ -234,7 +234,7 @@ def _error_ratio(line: Line) -> str:
 
 def _verdict(line: Line) -> Text:
     good = line.result.status == OK
-    return Text("right" if good else line.result.status, style="green" if good else "bold red")
+    return Text("ok" if good else line.result.status, style="green" if good else "bold red")
 
 
 def _candidate_ratio(line: Line) -> Text:

@@ -87,6 +87,7 @@ def _add_common(parser: argparse.ArgumentParser, *, layouts: bool) -> None:
 def _plan(options: argparse.Namespace, console: Console) -> int:
     from tk.benchmarks.operands import parse_layouts, problem_of
     from tk.benchmarks.shapes import Shape
+    from tk.reports.plan import render
     from tk.schedulers import plan_gemm
 
     device = _planning_device(options.device)
@@ -100,7 +101,7 @@ def _plan(options: argparse.Namespace, console: Console) -> int:
         plan = plan_gemm(problem, device, _instances())
     except ValueError as error:
         raise UsageError(error) from error
-    console.print(plan.explain())
+    console.print(render(plan, console))
     return 0
 
 
