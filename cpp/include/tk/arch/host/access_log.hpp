@@ -51,6 +51,9 @@ struct agent_clock {
     explicit agent_clock(int number) : agent(number) { known.raise(agent, 1); }
     uint32_t epoch() const { return known[agent]; }
     void advance() { known.raise(agent, epoch() + 1); }
+
+    // Grows where the lanes of the warp meet: before, one lane knows nothing of another.
+    uint32_t lane_meetings = 0;
 };
 
 struct access {
@@ -62,10 +65,12 @@ struct access {
     int block = 0, warp = 0;          // who issued it
 
     int agent = 0;
-    bool under_way = false;    // asynchronous and not yet waited for
-    uint32_t epoch = 0;        // of the agent, when it was done
-    bool fenced = false;       // an ordinary write that is known to the asynchronous proxy,
-    uint32_t fence_epoch = 0;  // since its writer's fence_async_proxy
+    bool under_way = false;      // asynchronous and not yet waited for
+    uint32_t epoch = 0;          // of the agent, when it was done
+    bool fenced = false;         // an ordinary write that is known to the asynchronous proxy,
+    uint32_t fence_epoch = 0;    // since its writer's fence_async_proxy
+    bool by_lanes = false;       // by each lane of a warp for itself,
+    uint32_t lane_meetings = 0;  // after so many meetings of its lanes
     uint64_t ticket = 0;
 };
 
@@ -161,6 +166,10 @@ class access_log {
             why = ", which nobody has waited for";
         } else if (known[earlier.agent] < earlier.epoch) {
             why = ": no barrier orders it before";
+        } else if (earlier.agent == made.agent && earlier.by_lanes && made.by_lanes &&
+                   earlier.lane_meetings == made.lane_meetings &&
+                   std::strcmp(earlier.operation, made.operation) != 0) {
+            why = ": the lanes of the warp do not meet in between (warp::sync)";
         } else if (made.asynchronous && earlier.writes && !earlier.asynchronous &&
                    (!earlier.fenced || known[earlier.agent] < earlier.fence_epoch)) {
             why = ": no fence_async_proxy of that warp, and barrier after it, comes between";

@@ -121,6 +121,11 @@ class barrier {
     }
     uint64_t phase() const { return get(phase_); }
 
+    // For TSan: where arrivals of a phase publish what waits for it observe. The phase cannot end
+    // before an arrival that it waits for.
+    void publish_arrival() const { publish(&tokens_[get(phase_) % 4]); }
+    void observe_phases(uint64_t phases) const { observe(&tokens_[(phases + 3) % 4]); }
+
     // Until so many phases are complete.
     wait_result wait(agent_clock& by, uint64_t phases) {
         unseen hidden;
@@ -230,6 +235,7 @@ class barrier {
     std::atomic<uint64_t> phase_{0};
     std::atomic<bool> fenced_{false};
     vector_clock arriving_, completed_;  // what the arrivals of this phase, and before it, knew
+    const uint64_t tokens_[4] = {};
     int waiters_ = 0;
     int group_ = -1;
     int initialiser_ = 0;

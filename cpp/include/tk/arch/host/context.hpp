@@ -143,7 +143,8 @@ struct cluster_context {
     std::unique_ptr<barrier> all_warps;
     copy_engine* engine = nullptr;
     std::atomic<int> agents{0};  // warps and semaphores, see vector_clock
-    char exits = 0;              // an address: what TSan knows of the order of exits
+    // Addresses, for TSan: of fenced initialisations, and of all that comes before an exit.
+    const uint64_t fences = 0, exits = 0;
 
     cluster_context(launch_state& state, int cluster_index, int grid_blocks)
         : launch(state), progress(state.failed()), index(cluster_index), grid(grid_blocks) {}
@@ -227,7 +228,7 @@ inline void wait_for(barrier& at, uint64_t phases) {
     }
     if (result != wait_result::done) throw launch_aborted{};
     warp.waits_for.store(nullptr, std::memory_order_relaxed);
-    observe(&at);
+    at.observe_phases(phases);
 }
 
 // Raises what an operation of a barrier has to complain of.

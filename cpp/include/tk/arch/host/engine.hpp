@@ -53,7 +53,7 @@ class copy_engine {
             observe(this);
             copy.execute(copy);
             copy.log->finish(copy.ticket, copy.completes->load_epoch());
-            publish(copy.completes);
+            copy.completes->publish_arrival();
             if (const char* problem = copy.completes->complete_bytes(copy.bytes)) {
                 cluster_.launch.fail("a TMA load into " + copy.completes->name() + ": " + problem);
             }

@@ -167,7 +167,7 @@ class grid_run {
         if (!problem.empty()) fail("is the last to exit, but " + problem);
 #if defined(TK_HOST_THREAD_SANITIZER)
         // To TSan the memory is gone now, for the other blocks of the cluster too.
-        if (last) std::memset(block.memory, 0xff, size_t(block.bytes));
+        if (last) poison(block.memory, size_t(block.bytes));
 #endif
     }
 

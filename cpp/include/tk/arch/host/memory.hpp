@@ -28,13 +28,36 @@ struct memory_ops {
         }
     }
 
-    // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Each warp
-    // takes rows of its own; which element comes first matters only on hardware.
+    // Shared to global memory by 16-byte vectors, clipped to the tensor's rows and columns. The
+    // tensor's columns are contiguous; base, strides and number of columns are multiples of 16
+    // bytes. Any warp of the group may be given any of the vectors.
+    template <class T, shared_tile S>
+    static void store(const gl_view<T>& dst, const S& src, coord at) {
+        static_assert(std::is_same_v<T, typename S::dtype>, "store: dtypes must be the same");
+        constexpr int width = 16 / int(sizeof(T));
+        static_assert(S::rows * S::cols / width % (Warps * 32) == 0,
+                      "store: a tile of whole vectors");
+        machine::note_rows(src, 0, S::rows, false, "store to global memory");
+        const auto [first, last] = rows_of<S>((warp_index() + 1) % Warps);
+        for (int row = first; row < last; ++row) {
+            for (int col = 0; col < S::cols; col += width) {
+                if (at.row + row >= dst.rows || at.col + col >= dst.cols) continue;
+                T* to = dst.data + dst.offset(at.batch, at.row + row, at.col + col);
+                if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || at.col + col + width > dst.cols) {
+                    machine::fail("store: a vector is not aligned, or crosses the last column");
+                }
+                std::memcpy(to, src.data + S::offset(row, col), 16);
+            }
+        }
+    }
+
+    // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Any warp of
+    // the group may be given any of them: here not those that it wrote by `store`.
     template <shared_tile S, class F>
     static void for_each8(const S& src, bool /*rows_fastest*/, F&& f) {
         static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
-        const auto [first, last] = own_rows<S>();
-        machine::note_rows(src, first, last - first, false, "for_each8");
+        machine::note_rows(src, 0, S::rows, false, "for_each8");
+        const auto [first, last] = rows_of<S>((warp_index() + 1) % Warps);
         for (int row = first; row < last; ++row) {
             for (int col = 0; col < S::cols; col += 8) {
                 float values[8];
@@ -49,7 +72,7 @@ struct memory_ops {
     template <class T, shared_tile S>
     static void load(S& dst, const gl_view<const T>& src, coord at) {
         static_assert(std::is_same_v<T, typename S::dtype>, "load: dtypes must be the same");
-        const auto [first, last] = own_rows<S>();
+        const auto [first, last] = rows_of<S>(warp_index() % Warps);
         machine::note_rows(dst, first, last - first, true, "load");
         for (int row = first; row < last; ++row) {
             for (int col = 0; col < S::cols; ++col) {
@@ -65,13 +88,13 @@ struct memory_ops {
     template <class R>
     static void store_fragment(float* dst, const R& src, int valid_rows) {
         for_fragments<R>(valid_rows, [&](int64_t at, int first) {
-            std::memcpy(dst + at, src.data + first, 16 * R::cols * sizeof(float));
+            machine::copy_bytes(dst + at, src.data + first, 16 * R::cols * sizeof(float));
         });
     }
     template <class R>
     static void load_fragment(R& dst, const float* src, int valid_rows) {
         for_fragments<R>(valid_rows, [&](int64_t at, int first) {
-            std::memcpy(dst.data + first, src + at, 16 * R::cols * sizeof(float));
+            machine::copy_bytes(dst.data + first, src + at, 16 * R::cols * sizeof(float));
         });
     }
     template <class R>
@@ -85,10 +108,9 @@ struct memory_ops {
     struct row_range {
         int first, last;
     };
-    // The rows of a shared tile that the calling warp takes in an operation on elements.
+    // The rows of a shared tile that a warp of the group takes in an operation on elements.
     template <shared_tile S>
-    static row_range own_rows() {
-        const int warp = warp_index() % Warps;
+    static row_range rows_of(int warp) {
         return {S::rows * warp / Warps, S::rows * (warp + 1) / Warps};
     }
 

@@ -4,6 +4,9 @@
 // (`unseen`); each operation states the order that its counterpart in hardware gives (`publish`,
 // `observe`).
 #pragma once
+#include <cstddef>
+#include <cstring>
+
 #include "tk/arch/select.hpp"
 
 #if defined(__SANITIZE_THREAD__)
@@ -24,6 +27,8 @@ void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+void __tsan_read_range(void* address, unsigned long bytes);
+void __tsan_write_range(void* address, unsigned long bytes);
 }
 // For arithmetic on a thread's own buffers.
 #define TK_HOST_PRIVATE_DATA __attribute__((no_sanitize("thread")))
@@ -53,6 +58,11 @@ struct unseen {
 // All that the caller did before is seen by whoever observes the same object later.
 inline void publish(const void* object) { __tsan_release(const_cast<void*>(object)); }
 inline void observe(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
+// The compiler expands memcpy and memset of a known size without telling TSan.
+inline void note_read(const void* from, size_t bytes) {
+    __tsan_read_range(const_cast<void*>(from), bytes);
+}
+inline void note_write(void* to, size_t bytes) { __tsan_write_range(to, bytes); }
 #else
 struct unseen {
     unseen() {}
@@ -62,7 +72,21 @@ struct unseen {
 };
 inline void publish(const void*) {}
 inline void observe(const void*) {}
+inline void note_read(const void*, size_t) {}
+inline void note_write(void*, size_t) {}
 #endif
+
+// For memory that warps share; 16 bytes and less may be copied as they are.
+inline void copy_bytes(void* to, const void* from, size_t bytes) {
+    note_read(from, bytes);
+    note_write(to, bytes);
+    std::memcpy(to, from, bytes);
+}
+// Every dtype's NaN.
+inline void poison(void* to, size_t bytes) {
+    note_write(to, bytes);
+    std::memset(to, 0xff, bytes);
+}
 
 }  // namespace machine
 

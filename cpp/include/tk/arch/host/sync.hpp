@@ -38,7 +38,7 @@ inline barrier& barrier_of(const semaphore& sem, block_context& target) {
     if (value >> 32 != block_context::semaphore_mark || index >= block_context::max_semaphores ||
         target.semaphores[index].load(std::memory_order_relaxed) == nullptr) {
         fail("the semaphore at byte " + std::to_string(own.offset_of(&sem)) + " of block " +
-             std::to_string(target.index) + " is used before init_semaphore");
+             std::to_string(target.index) + " is used before init_semaphores");
     }
     barrier& found = *target.semaphores[index].load(std::memory_order_relaxed);
     if (!found.is_known_to(self().clock)) {
@@ -78,10 +78,12 @@ inline void sync(const std::source_location where = std::source_location::curren
     if (machine::sabotage::drops("cluster::sync", where)) return;
     machine::warp_context& warp = machine::self();
     machine::barrier& all = *warp.cluster->all_warps;
+    ++warp.clock.lane_meetings;
     const uint64_t phases = all.phase() + 1;  // it cannot pass without this arrival
     machine::publish(&warp.cluster->exits);
     machine::require(all, all.arrive(warp.clock));
     machine::wait_for(all, phases);
+    machine::observe(&warp.cluster->fences);
 }
 
 // One arrival of the calling warp at the same semaphore of every block in `mask`.
@@ -102,7 +104,7 @@ inline void arrive(semaphore& sem, uint32_t mask,
                               std::to_string(block.index) + ", which has exited");
             }
         }
-        machine::publish(&at);
+        at.publish_arrival();
         machine::require(at, at.arrive(machine::self().clock));
     }
 }
@@ -111,31 +113,35 @@ inline void arrive(semaphore& sem, uint32_t mask,
 
 // --- Semaphores (PTX ISA, "mbarrier") ---
 
-// Called by one warp; visible to the block (and the cluster) after `cluster::sync`. The name and
-// index are for messages.
-inline void init_semaphore(semaphore& sem, int arrivals, const char* name = "semaphore",
-                           int index = -1,
-                           const std::source_location where = std::source_location::current()) {
-    if (machine::sabotage::drops("init_semaphore", where)) return;
-    machine::block_context& block = *machine::self().block;
-    if (!block.contains(&sem, sizeof(sem))) {
-        machine::fail("init_semaphore: the semaphore is not in the block's shared memory");
+// Called by one warp, for up to 32 in a row; visible to the block (and the cluster) after
+// `fence_semaphore_init` and `cluster::sync`. The name is for messages.
+inline void init_semaphores(semaphore* sems, int count, int arrivals,
+                            const char* name = "semaphore",
+                            const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("init_semaphores", where)) return;
+    machine::warp_context& warp = machine::self();
+    machine::block_context& block = *warp.block;
+    if (count < 0 || count > 32) {
+        machine::fail("init_semaphores: " + std::to_string(count) + " semaphores at once");
+    }
+    if (!block.contains(sems, int64_t(sizeof(semaphore)) * count)) {
+        machine::fail("init_semaphores: " + std::string(name) + " is not in the shared memory");
     }
     if (arrivals < 1 || arrivals >= 1 << 20) {
-        machine::fail("init_semaphore: the number of arrivals is " + std::to_string(arrivals));
+        machine::fail("init_semaphores: " + std::to_string(arrivals) + " arrivals at " + name);
     }
-    const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
-    if (number >= machine::block_context::max_semaphores) {
-        machine::fail("init_semaphore: more than 256 semaphores in a block");
+    for (int i = 0; i < count; ++i) {
+        const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
+        if (number >= machine::block_context::max_semaphores) {
+            machine::fail("init_semaphores: more than 256 semaphores in a block");
+        }
+        auto* made = new machine::barrier(warp.cluster->progress, name, i, arrivals,
+                                          warp.cluster->agents.fetch_add(1));
+        made->set_initialised(warp.clock);
+        block.semaphores[size_t(number)].store(made, std::memory_order_relaxed);
+        sems[i].value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
+        warp.unfenced_semaphores.push_back(made);
     }
-    if (index < 0) index = number;
-    machine::cluster_context& cluster = *machine::self().cluster;
-    auto* made =
-        new machine::barrier(cluster.progress, name, index, arrivals, cluster.agents.fetch_add(1));
-    made->set_initialised(machine::self().clock);
-    block.semaphores[number].store(made, std::memory_order_relaxed);
-    sem.value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
-    machine::self().unfenced_semaphores.push_back(made);
 }
 
 // Orders the initialisations before arrivals from other blocks and from TMA.
@@ -144,7 +150,7 @@ inline void fence_semaphore_init(
     if (machine::sabotage::drops("fence_semaphore_init", where)) return;
     for (machine::barrier* each : machine::self().unfenced_semaphores) each->set_fenced();
     machine::self().unfenced_semaphores.clear();
-    machine::publish(machine::self().cluster->all_warps.get());
+    machine::publish(&machine::self().cluster->fences);
 }
 
 inline bool try_wait(semaphore& sem, int phase,
@@ -155,7 +161,7 @@ inline bool try_wait(semaphore& sem, int phase,
     if (warp.cluster->progress.failed()) throw machine::launch_aborted{};
     const uint64_t phases = at.phases_for(phase);
     const bool done = at.try_wait(warp.clock, phases);
-    if (done) machine::observe(&at);
+    if (done) at.observe_phases(phases);
     warp.waits_for_phases.store(phases, std::memory_order_relaxed);
     warp.waits_for.store(done ? nullptr : &at, std::memory_order_relaxed);
     return done;
@@ -178,9 +184,12 @@ struct sync_ops {
     // The index of the calling warp in its group.
     static int warpid() { return warp_index() % Warps; }
 
-    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone.
-    static void sync(int id, const std::source_location where = std::source_location::current()) {
-        if (Warps > 1 && !machine::sabotage::drops("group::sync", where)) meet(id);
+    // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone. A
+    // warp needs none: there it is the lanes that meet.
+    static void sync(int id = 0,
+                     const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops(Warps == 1 ? "warp::sync" : "group::sync", where)) return;
+        meet(id);
     }
 
     // One arrival of every warp of the group.
@@ -188,8 +197,9 @@ struct sync_ops {
                        const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops("arrive", where)) return;
         machine::delay();
+        ++machine::self().clock.lane_meetings;
         machine::barrier& at = machine::barrier_of(sem);
-        machine::publish(&at);
+        at.publish_arrival();
         machine::require(at, at.arrive(machine::self().clock));
     }
 
@@ -200,7 +210,7 @@ struct sync_ops {
         if (machine::sabotage::drops("expect_bytes", where)) return;
         machine::barrier& at = machine::barrier_of(sem);
         machine::require_fenced(at);
-        machine::publish(&at);
+        at.publish_arrival();
         machine::require(at, at.arrive_and_expect(machine::self().clock, bytes));
     }
 
@@ -210,25 +220,27 @@ struct sync_ops {
     static bool arrive_last(int* counter, int count, int* vote, int barrier_id,
                             const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops("arrive_last", where)) return false;
-        if constexpr (Warps > 1) meet(barrier_id);
+        meet(barrier_id);
         if (warpid() == 0) {
             const int before = std::atomic_ref<int>(*counter).fetch_add(1);
             *vote = before == count - 1;
             if (*vote != 0) std::atomic_ref<int>(*counter).store(0);
         }
-        if constexpr (Warps > 1) meet(barrier_id);
+        meet(barrier_id);
         return *vote != 0;
     }
 
   private:
     static void meet(int id) {
+        ++machine::self().clock.lane_meetings;
+        if (Warps == 1) return;
         machine::delay();
         if (id < 1 || id > 15) {
             machine::fail("sync: named barrier " + std::to_string(id) + " is not one of 1 to 15");
         }
         machine::barrier& at = machine::self().block->named[size_t(id)];
         uint64_t phase = 0;
-        machine::publish(&at);
+        at.publish_arrival();
         machine::require(at, at.meet(machine::self().clock, Warps, groupid(), phase));
         machine::wait_for(at, phase + 1);
     }

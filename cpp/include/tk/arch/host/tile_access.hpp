@@ -28,6 +28,7 @@ access make_access(const char* operation, int64_t offset, int64_t bytes) {
     made.tile = &tile_name<S>;
     made.block = warp.block->index, made.warp = warp.index;
     made.agent = warp.clock.agent, made.epoch = warp.clock.epoch();
+    made.lane_meetings = warp.clock.lane_meetings;
     return made;
 }
 
@@ -50,19 +51,22 @@ void note_rows(const S& tile, int first, int count, bool writes, const char* ope
             operation, block.offset_of(&tile) + int64_t(panel * S::rows + first) * S::swizzle_bytes,
             int64_t(count) * S::swizzle_bytes);
         made.writes = writes;
+        made.by_lanes = true;
         note(block, made);
     }
 }
 
 // Notes that WGMMA or TMA reads a shared tile from now on; returns the ticket to finish it by.
+// WGMMA is started by all lanes of the warp together, TMA by one of them.
 template <shared_tile S>
-uint64_t note_async_read(const S& tile, const char* operation) {
+uint64_t note_async_read(const S& tile, const char* operation, bool by_one_lane = false) {
     block_context& block = *self().block;
     if (!block.contains(&tile, S::bytes)) {
         fail(std::string(operation) + ": " + tile_name<S>() + " is not in the shared memory");
     }
     access made = make_access<S>(operation, block.offset_of(&tile), S::bytes);
     made.asynchronous = made.under_way = true;
+    made.by_lanes = by_one_lane;
     return note(block, made);
 }
 

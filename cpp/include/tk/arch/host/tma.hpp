@@ -103,7 +103,7 @@ void issue_load(S& tile, const tma_descriptor& map, load_copy copy, uint32_t mas
         made.agent = copy.completes->agent();
         copy.log = &block.accesses;
         copy.ticket = note(block, made);
-        std::memset(block.memory + offset + box, 0xff, size_t(copy.bytes));
+        poison(block.memory + offset + box, size_t(copy.bytes));
         cluster.engine->add(copy);
     }
 }
@@ -132,7 +132,7 @@ template <shared_tile S>
 void read_store(pending_store& store) {
     const S& tile = *static_cast<const S*>(store.tile);
     store.content.resize(S::bytes);
-    std::memcpy(store.content.data(), tile.data, S::bytes);
+    copy_bytes(store.content.data(), tile.data, S::bytes);
     store.is_read = true;
     self().block->accesses.finish(store.reads, self().clock.epoch());
 }
@@ -191,7 +191,7 @@ void store_async(const gl<T, S>& dst, const S& src, coord at) {
     machine::require_tile(src, "store_async");
     machine::require_descriptor<S>(dst.descriptor, S::rows);
     machine::pending_store store;
-    store.reads = machine::note_async_read(src, "store_async");
+    store.reads = machine::note_async_read(src, "store_async", true);
     store.read = &machine::read_store<S>;
     store.write = &machine::write_store<S>;
     store.destination = &dst.descriptor;
@@ -206,6 +206,7 @@ void store_async_read_wait(const std::source_location where = std::source_locati
     if (machine::sabotage::drops("store_async_read_wait", where)) return;
     constexpr size_t most_unwritten = 8;  // what was read is held back, but not without end
     machine::advance_stores(InFlight, InFlight + most_unwritten);
+    ++machine::self().clock.lane_meetings;
 }
 
 // Until at most `InFlight` of this warp's stores are incomplete.
@@ -213,6 +214,7 @@ template <int InFlight = 0>
 void store_async_wait(const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("store_async_wait", where)) return;
     machine::advance_stores(InFlight, InFlight);
+    ++machine::self().clock.lane_meetings;
 }
 
 }  // namespace tma
