@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return _complain(name, "interrupted", 130)
+    except (OSError, RuntimeError) as error:  # of torch and of the libraries: memory, a launch
+        return _complain(name, error, 1)
 
 
 def make_console() -> Console:
