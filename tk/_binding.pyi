@@ -58,6 +58,7 @@ class MatmulCall:
         splits: int,
         grid: int,
         device: int,
+        swapped: int = 0,
     ) -> None: ...
     @property
     def workspace_bytes(self) -> int: ...

@@ -105,7 +105,7 @@ MatmulCall make_call(const Library& library, int64_t m, int64_t n, int64_t k, in
                      const Strides& out_strides, int64_t bias_stride, int c_dtype, int bias_dtype,
                      int out_dtype, int activation, float alpha, float beta, int instance,
                      int num_stages, int cluster_m, int cluster_n, int order_kind, int order_param,
-                     int splits, int grid, int device) {
+                     int splits, int grid, int device, int swapped) {
     const auto& [am, ak, ab] = a_strides;
     const auto& [bk, bn, bb] = b_strides;
     const auto& [cm, cn, cb] = c_strides;
@@ -133,7 +133,8 @@ MatmulCall make_call(const Library& library, int64_t m, int64_t n, int64_t k, in
                                                  .order_param = order_param,
                                                  .splits = splits,
                                                  .grid = grid,
-                                                 .device = device});
+                                                 .device = device,
+                                                 .swapped = swapped});
 }
 
 }  // namespace
@@ -152,9 +153,9 @@ void bind_matmul(py::module_& module) {
              py::arg("b_strides"), py::arg("c_strides"), py::arg("out_strides"),
              py::arg("bias_stride"), py::arg("c_dtype"), py::arg("bias_dtype"),
              py::arg("out_dtype"), py::arg("activation"), py::arg("alpha"), py::arg("beta"),
-             py::arg("instance"), py::arg("num_stages"), py::arg("cluster_m"),
-             py::arg("cluster_n"), py::arg("order_kind"), py::arg("order_param"),
-             py::arg("splits"), py::arg("grid"), py::arg("device"))
+             py::arg("instance"), py::arg("num_stages"), py::arg("cluster_m"), py::arg("cluster_n"),
+             py::arg("order_kind"), py::arg("order_param"), py::arg("splits"), py::arg("grid"),
+             py::arg("device"), py::arg("swapped") = 0)
         .def_property_readonly("workspace_bytes", &MatmulCall::workspace_bytes)
         .def_property_readonly("num_counters", &MatmulCall::num_counters)
         .def("__call__", &MatmulCall::operator(), py::arg("a"), py::arg("b"), py::arg("c"),
