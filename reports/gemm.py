@@ -31,8 +31,8 @@ class Line:
 
     @property
     def problem(self) -> str:
-        """M x N x K, with the batch when there is one."""
-        shape = f"{self.row.m}x{self.row.n}x{self.row.k}"
+        """M x N x K, with the batch when there is one; a star when it is not in the mean."""
+        shape = f"{self.row.m}x{self.row.n}x{self.row.k}{'' if self.row.in_mean else '*'}"
         return shape if self.row.batch == 1 else f"{self.row.batch}x{shape}"
 
 
@@ -75,8 +75,9 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
         lines,
         console,
         caption="plan: tile (T: of the transposed product), stages, cluster, order, splits of K\n"
-        "time: median of a call, L2 cold; roof: the least time that the device's rates allow, in "
-        "percent of it\nerror: relative, against float64, and in units of torch.matmul's own",
+        "time: median of a call, L2 cold; roof: percent of what the device's rates allow\n"
+        "error: relative, against float64, and in units of torch.matmul's own\n"
+        "*: not in the geometric mean",
     )
     return Group(table, _summary(record))
 
