@@ -21,12 +21,17 @@ _HOPELESS = 1.25  # a group whose bound is this far behind the best is not looke
 _CLOSE = 1.03  # groups this close to the best have all their orders tried
 _FIRST_ORDERS = 2  # how many are tried in every group
 _TIE = 1e-3  # predictions closer than this are equal; the earlier candidate wins
+_MORE_BLOCKS = 1.01  # of groups this close to the best, that on the most blocks is taken
 _TABLE_GAIN = 0.99  # an order that needs a table must be this much faster
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a plan decides: everything that a launch needs beside the problem itself."""
+    """What a plan decides: everything that a launch needs beside the problem itself.
+
+    With `swapped` the kernel computes the transposed problem; instance, cluster and order are that
+    one's.
+    """
 
     instance: Instance
     num_stages: int
@@ -34,6 +39,7 @@ class Choice:
     order: Order
     splits: int
     grid: int  # blocks
+    swapped: bool = False
 
     def __post_init__(self) -> None:
         if len(self.cluster) != 2 or min(self.cluster) < 1:
@@ -44,7 +50,8 @@ class Choice:
 
     def __str__(self) -> str:
         return (
-            f"{self.instance.tile} ({self.instance.consumer_warpgroups}), {self.num_stages} stages,"
+            f"{self.instance.tile} ({self.instance.consumer_warpgroups})"
+            f"{' swapped' if self.swapped else ''}, {self.num_stages} stages,"
             f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits},"
             f" grid {self.grid}"
         )
@@ -58,6 +65,7 @@ class Choice:
             "order": self.order.to_dict(),
             "splits": self.splits,
             "grid": self.grid,
+            "swapped": self.swapped,
         }
 
     @staticmethod
@@ -72,6 +80,7 @@ class Choice:
                 order=Order(**record["order"]),
                 splits=int(record["splits"]),
                 grid=int(record["grid"]),
+                swapped=bool(record.get("swapped", False)),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
@@ -166,37 +175,52 @@ def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
     """The best candidates, fastest first: of every group its best order, of the winner's them all.
 
     At most `keep` groups are returned. Groups are taken in the order of their lower bounds and
-    those too far behind the best are left out; all orders are tried only in those that are close.
+    those too far behind the best are left out; all orders are tried only in those that are close
+    and where an order can matter. Of groups that are about as fast as the best, that on the most
+    blocks wins: what one block can load is less certain than what all of them can.
     """
     bounded = sorted((group.floor(), index) for index, group in enumerate(groups))
     best = float("inf")
-    found: list[tuple[Group, list[Candidate]]] = []
+    found: list[tuple[Group, float, list[Candidate]]] = []
     for bound, index in bounded:
         if bound > best * (_HOPELESS if len(found) < keep else 1.0):
             break
         group = groups[index]
         candidates = _predicted(group, group.orders()[:_FIRST_ORDERS])
         best = min(best, candidates[0].prediction.seconds)
-        found.append((group, candidates))
+        found.append((group, bound, candidates))
     if not found:
         return []
-    for group, candidates in found:
-        if candidates[0].prediction.seconds <= best * _CLOSE:
-            candidates += _predicted(group, group.orders()[_FIRST_ORDERS:])
-            candidates.sort(key=_key)
-    found.sort(key=lambda entry: _key(entry[1][0]))
-    winner, orders = found[0]
+    for group, bound, candidates in found:
+        seconds = candidates[0].prediction.seconds
+        may_gain = bound * (1 + _TIE) < seconds and bound <= best * _MORE_BLOCKS
+        if may_gain and seconds <= best * _CLOSE:
+            _try_others(group, candidates)
+    found.sort(key=lambda entry: _key(entry[2][0]))
+    limit = found[0][2][0].prediction.seconds * _MORE_BLOCKS
+    close = [entry for entry in found if entry[2][0].prediction.seconds <= limit]
+    first = max(close, key=lambda entry: entry[2][0].choice.grid)
+    found.remove(first)
+    winner, _, orders = first
+    if len(orders) <= _FIRST_ORDERS:
+        _try_others(winner, orders)
     for order in winner.table_orders():
         by_table = Candidate(winner.choice(order), winner.predict(order))
         gained = by_table.prediction.seconds < _TABLE_GAIN * orders[0].prediction.seconds
         orders.insert(0 if gained else len(orders), by_table)
-    others = [candidates[0] for _, candidates in found[1:keep]]
+    others = [candidates[0] for _, _, candidates in found[: keep - 1]]
     return [orders[0], *sorted(orders[1:] + others, key=lambda c: c.prediction.seconds)]
 
 
 def _predicted(group: Group, orders: Sequence[Order]) -> list[Candidate]:
     """Those candidates of a group, fastest first."""
     return sorted((Candidate(group.choice(o), group.predict(o)) for o in orders), key=_key)
+
+
+def _try_others(group: Group, candidates: list[Candidate]) -> None:
+    """Adds the orders that `rank` did not try first."""
+    candidates += _predicted(group, group.orders()[_FIRST_ORDERS:])
+    candidates.sort(key=_key)
 
 
 def _key(candidate: Candidate) -> int:

@@ -31,9 +31,12 @@ class Device:
     peak_flops: Mapping[str, float] = field(default_factory=dict, hash=False)  # FLOP/s by dtype
     dram_bandwidth: float = 0.0  # bytes/s, read and written together
     l2_bandwidth: float = 0.0  # bytes/s from L2 to all multiprocessors
+    padding_bandwidth: float = 0.0  # bytes/s that TMA fills beyond operands' edges, all blocks
     sm_bandwidth: float = 0.0  # bytes/s from L2 into one multiprocessor
     shared_bandwidth: float = 0.0  # bytes/s of one multiprocessor's shared memory
-    store_bandwidth: float = 0.0  # bytes/s that one multiprocessor's epilogue writes
+    store_bandwidth: float = 0.0  # bytes/s that a consumer warpgroup's epilogue writes by vectors
+    element_store_bandwidth: float = 0.0  # bytes/s that it writes one by one
+    partial_bandwidth: float = 0.0  # bytes/s of a split's sums that it parks, or reads and adds
 
     # Power. Work whose energy exceeds the limit runs at a lower clock.
     power_watts: float = 0.0  # the limit less what an idle chip draws; 0: never binds
@@ -47,7 +50,8 @@ class Device:
     launch_overhead_s: float = 0.0  # a lone kernel between two events
     cluster_overhead_s: float = 0.0  # what a cluster adds to a launch
     fill_s: float = 0.0  # from the start of a block to its first product
-    load_latency_s: float = 0.0  # from asking for a stage to having it, under load
+    load_latency_s: float = 0.0  # from asking for a stage to having it from L2, under load
+    memory_latency_s: float = 0.0  # what it takes longer from memory
     stage_overhead_s: float = 0.0  # barriers of one K tile, shared by the consumer warpgroups
     epilogue_overhead_s: float = 0.0  # of one output tile, beside its bytes
     split_overhead_s: float = 0.0  # arriving at a split tile: fence, counter, wait for the others
@@ -151,9 +155,12 @@ class Device:
 _POSITIVE_RATES = (
     "dram_bandwidth",
     "l2_bandwidth",
+    "padding_bandwidth",
     "sm_bandwidth",
     "shared_bandwidth",
     "store_bandwidth",
+    "element_store_bandwidth",
+    "partial_bandwidth",
     "overlap_exponent",
 )
 
@@ -181,9 +188,12 @@ def scaled(
         "clock_hz": clock,
         "peak_flops": {d: rate * share * speed for d, rate in base.peak_flops.items()},
         "l2_bandwidth": base.l2_bandwidth * share * speed,
+        "padding_bandwidth": base.padding_bandwidth * share * speed,
         "sm_bandwidth": base.sm_bandwidth * speed,
         "shared_bandwidth": base.shared_bandwidth * speed,
         "store_bandwidth": base.store_bandwidth * speed,
+        "element_store_bandwidth": base.element_store_bandwidth * speed,
+        "partial_bandwidth": base.partial_bandwidth * speed,
         "dram_bandwidth": base.dram_bandwidth * min(share, 1.0),
         "power_watts": base.power_watts * share,
     }

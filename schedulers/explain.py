@@ -51,6 +51,8 @@ def why_lost(winner: Candidate, loser: Candidate) -> str:
     """In a few words, what made the loser's predicted time longer than the winner's."""
     ours, theirs = winner.prediction, loser.prediction
     relative = theirs.seconds / ours.seconds - 1
+    if relative < -_SAME and loser.choice.grid < winner.choice.grid:
+        return f"{relative:+.1%}: on fewer blocks"
     if relative < -_SAME:
         return f"{relative:+.1%}: faster by the model"
     if relative < _SAME:
@@ -91,7 +93,8 @@ def _add(table: Table, place: str, candidate: Candidate, reason: str) -> None:
     choice, prediction = candidate.choice, candidate.prediction
     table.add_row(
         place,
-        f"{choice.instance.tile} ({choice.instance.consumer_warpgroups})",
+        f"{choice.instance.tile} ({choice.instance.consumer_warpgroups})"
+        f"{' swapped' if choice.swapped else ''}",
         str(choice.num_stages),
         f"{choice.cluster[0]}x{choice.cluster[1]}",
         str(choice.order),

@@ -3,7 +3,8 @@
 A file of measurements is JSON: {"instances": [...], "measurements": [...]}. An instance has the
 fields of `Instance`. A measurement has "m", "n", "k" and, when they are not the defaults, the other
 fields of `GemmProblem`; "instance" (a name), "num_stages", "cluster" [M, N], "order" (a kind),
-"order_param", "splits", "grid"; "seconds" and, where counted, "dram_read_bytes".
+"order_param", "splits", "grid" and, if it is true, "swapped"; "seconds" and, where counted,
+"dram_read_bytes".
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from tk.schedulers.problem import GemmProblem
 
 FITTED = (
     "l2_bandwidth",
+    "padding_bandwidth",
     "sm_bandwidth",
     "shared_bandwidth",
     "store_bandwidth",
+    "element_store_bandwidth",
+    "partial_bandwidth",
     "joules_per_flop",
     "joules_per_l2_byte",
     "joules_per_dram_byte",
@@ -35,6 +39,7 @@ FITTED = (
     "cluster_overhead_s",
     "fill_s",
     "load_latency_s",
+    "memory_latency_s",
     "stage_overhead_s",
     "epilogue_overhead_s",
     "split_overhead_s",
@@ -120,6 +125,7 @@ def _measurement(entry: Mapping[str, Any], instances: Mapping[str, Instance]) ->
             order=Order(entry["order"], entry.get("order_param", 0)),
             splits=entry["splits"],
             grid=entry["grid"],
+            swapped=entry.get("swapped", False),
         ),
         seconds=float(entry["seconds"]),
         dram_read_bytes=entry.get("dram_read_bytes"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
 from tk.schedulers.choose import Choice, Group, Rejected, register
+from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
 from tk.schedulers.gemm_cost import GemmCost, GemmShape
 from tk.schedulers.instance import Instance
@@ -19,6 +21,10 @@ from tk.schedulers.walk import ceil_div, cluster_grid
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Cluster shapes (along M, along N) that are tried."""
 
+_SWAPPED_ROWS = 256
+"""Up to this M the exchanged problem is tried, too: its N, the narrow side of a tile, is small."""
+
+_WIDTHS = (4, 8, 16)  # of bands that are tried, beside those that the model computes
 _MAX_SPLITS = 64
 _SMALL_SPLITS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
@@ -27,7 +33,10 @@ _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
 
 
 class GemmGroup(GemmCost):
-    """The candidates of one instance, cluster, split and depth."""
+    """The candidates of one instance, cluster, split and depth.
+
+    `problem` is what the kernel sees: with `swapped`, the exchanged one.
+    """
 
     def __init__(
         self,
@@ -38,18 +47,37 @@ class GemmGroup(GemmCost):
         splits: int,
         num_stages: int,
         grid: int | None = None,
+        swapped: bool = False,
     ) -> None:
         super().__init__(problem, device, instance, cluster, splits, num_stages, grid)
+        self.swapped = swapped
         self.cluster = cluster
         self.num_stages = num_stages
         self.grid = self.clusters * cluster[0] * cluster[1] if grid is None else grid
 
     def choice(self, order: Order) -> Choice:
         """The candidate with that order."""
-        return Choice(self.instance, self.num_stages, self.cluster, order, self.splits, self.grid)
+        return Choice(
+            self.instance,
+            self.num_stages,
+            self.cluster,
+            order,
+            self.splits,
+            self.grid,
+            self.swapped,
+        )
+
+    def predict(self, order: Order) -> Prediction:
+        """What the model says of it; bytes by the operands' own names."""
+        prediction = super().predict(order)
+        if not self.swapped:
+            return prediction
+        names = {"a": "b", "b": "a"}
+        counted = {names.get(name, name): count for name, count in prediction.bytes.items()}
+        return replace(prediction, bytes=counted)
 
     def orders(self) -> Sequence[Order]:
-        """Bands whose waves are about square in bytes, then the plain orders."""
+        """Bands whose waves are about square in bytes, then bands of set widths, plain orders."""
         rows, cols = self.shape.rows, self.shape.cols
         if rows == 1 or cols == 1:
             return (Order("row"),)
@@ -67,6 +95,11 @@ class GemmGroup(GemmCost):
                     found[Order(kind, width)] = None
             if self.full_rounds == 0:
                 break  # one wave: every order reads the same bytes
+        if self.full_rounds > 0:
+            for width in _WIDTHS:
+                for kind, lines in (("grouped_m", rows), ("grouped_n", cols)):
+                    if width < lines:
+                        found[Order(kind, width)] = None
         found[Order("row")] = None
         if self.full_rounds > 0:
             found[Order("column")] = None
@@ -144,6 +177,47 @@ def _split_counts(tiles: int, at_once: int, k_tiles: int) -> list[int]:
     return sorted(s for s in {1, 2} | filling | small if 1 <= s <= most)
 
 
+def _as_seen(problem: GemmProblem, choice: Choice) -> GemmProblem:
+    """The problem that the choice's kernel sees."""
+    return problem.exchanged() if choice.swapped else problem
+
+
+def _views(
+    problem: GemmProblem, device: Device, instances: Sequence[Instance]
+) -> tuple[list[tuple[GemmProblem, Instance, bool]], list[Rejected]]:
+    """The instances that can run the problem as it is, and those worth running it exchanged.
+
+    An exchanged tile is not worth it where a direct one covers the same part of the output: that
+    one stores it faster.
+    """
+    exchanged = problem.exchanged()
+    narrow = problem.m <= _SWAPPED_ROWS
+    views = []
+    swapped = []
+    rejected = []
+    for instance in instances:
+        reason = _instance_reason(problem, device, instance)
+        fits_exchanged = narrow and _instance_reason(exchanged, device, instance) is None
+        if reason is None:
+            views.append((problem, instance, False))
+        elif not fits_exchanged:
+            rejected.append(Rejected(instance.name, reason))
+        if fits_exchanged:
+            swapped.append(instance)
+    direct = {(i.tile_m, i.tile_n, i.consumer_warpgroups) for _, i, _ in views}
+    views += [
+        (exchanged, instance, True)
+        for instance in swapped
+        if (instance.tile_n, instance.tile_m, instance.consumer_warpgroups) not in direct
+    ]
+    by_tma = [view for view in views if view[1].loader == "tma"]
+    if by_tma and len(by_tma) < len(views):
+        slower = dict.fromkeys(i.name for _, i, _ in views if i.loader != "tma")
+        rejected.extend(Rejected(name, "TMA can load these operands") for name in slower)
+        views = by_tma
+    return views, rejected
+
+
 class GemmFamily:
     """The matrix product, for the registry of families."""
 
@@ -154,39 +228,27 @@ class GemmFamily:
     ) -> tuple[list[Group], list[Rejected]]:
         """Instances x clusters x splits at the deepest ring that fits."""
         groups: list[Group] = []
-        rejected: list[Rejected] = []
-        usable: list[Instance] = []
-        for instance in instances:
-            reason = _instance_reason(problem, device, instance)
-            if reason is None:
-                usable.append(instance)
-            else:
-                rejected.append(Rejected(instance.name, reason))
-        by_tma = [i for i in usable if i.loader == "tma"]
-        if by_tma and len(by_tma) < len(usable):
-            slower = [i for i in usable if i.loader != "tma"]
-            rejected.extend(Rejected(i.name, "TMA can load these operands") for i in slower)
-            usable = by_tma
-        for instance in usable:
+        views, rejected = _views(problem, device, list(instances))
+        for work, instance, swapped in views:
             num_stages = num_stages_for(instance, device)
-            tiles_m = ceil_div(problem.m, instance.tile_m)
-            tiles_n = ceil_div(problem.n, instance.tile_n)
-            k_tiles = ceil_div(problem.k, instance.tile_k)
+            tiles_m = ceil_div(work.m, instance.tile_m)
+            tiles_n = ceil_div(work.n, instance.tile_n)
+            k_tiles = ceil_div(work.k, instance.tile_k)
             for cluster in CLUSTERS:
                 reason = _cluster_reason(device, instance, cluster)
                 if reason is None and (cluster[0] > tiles_m or cluster[1] > tiles_n):
                     reason = f"cluster {cluster[0]}x{cluster[1]} on {tiles_m}x{tiles_n} tiles"
                 if reason is None:
                     rows, cols = cluster_grid(tiles_m, tiles_n, cluster)
-                    if rows * cols * problem.batch > _MAX_INDEX:
+                    if rows * cols * work.batch > _MAX_INDEX:
                         reason = f"{rows}x{cols} cluster tiles do not fit in 32 bits"
                 if reason is not None:
                     rejected.append(Rejected(instance.name, reason))
                     continue
                 at_once = device.clusters_at_once(cluster[0] * cluster[1])
                 groups.extend(
-                    GemmGroup(problem, device, instance, cluster, splits, num_stages)
-                    for splits in _split_counts(rows * cols * problem.batch, at_once, k_tiles)
+                    GemmGroup(work, device, instance, cluster, splits, num_stages, swapped=swapped)
+                    for splits in _split_counts(rows * cols * work.batch, at_once, k_tiles)
                 )
         return groups, rejected
 
@@ -196,15 +258,17 @@ class GemmFamily:
         reason = _problem_reason(problem)
         if reason is not None:
             return reason
-        reason = _instance_reason(problem, device, instance) or _cluster_reason(
+        work = _as_seen(problem, choice)
+        reason = _instance_reason(work, device, instance) or _cluster_reason(
             device, instance, cluster
         )
         if reason is not None:
-            return f"instance {instance.name}: {reason}"
+            how = " (swapped)" if choice.swapped else ""
+            return f"instance {instance.name}{how}: {reason}"
         deepest = num_stages_for(instance, device)
         if not 1 <= choice.num_stages <= deepest:
             return f"num_stages is {choice.num_stages}; {instance.name} takes 1 to {deepest}"
-        shape = GemmShape.of(problem, device, instance, cluster, choice.splits)
+        shape = GemmShape.of(work, device, instance, cluster, choice.splits)
         reason = _splits_reason(choice.splits, shape.k_tiles)
         if reason is not None:
             return reason
@@ -225,19 +289,21 @@ class GemmFamily:
 
     def default_grid(self, problem: GemmProblem, device: Device, choice: Choice) -> int:
         """As many clusters as run at once, or as there is work for."""
-        shape = GemmShape.of(problem, device, choice.instance, choice.cluster, choice.splits)
+        work = _as_seen(problem, choice)
+        shape = GemmShape.of(work, device, choice.instance, choice.cluster, choice.splits)
         return shape.clusters * choice.cluster[0] * choice.cluster[1]
 
     def group_of(self, problem: GemmProblem, device: Device, choice: Choice) -> Group:
         """The group that a choice belongs to."""
         return GemmGroup(
-            problem,
+            _as_seen(problem, choice),
             device,
             choice.instance,
             choice.cluster,
             choice.splits,
             choice.num_stages,
             choice.grid,
+            choice.swapped,
         )
 
     def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:

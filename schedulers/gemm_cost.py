@@ -23,6 +23,7 @@ from tk.schedulers.walk import ceil_div, cluster_grid
 _WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
 _FRAGMENT_M = 16  # rows of one warp's accumulators
 _ACCUMULATOR_BYTES = 4
+_VECTOR_COLS = 64  # columns that a warp writes as vectors at a time
 
 
 def stage_seconds(instance: Instance, device: Device) -> float:
@@ -80,7 +81,10 @@ class GemmShape:
 
 
 class GemmCost:
-    """The model of one candidate but for its tile order."""
+    """The model of one candidate but for its tile order.
+
+    `problem` is what the kernel sees: of a swapped candidate, the exchanged one.
+    """
 
     def __init__(
         self,
@@ -108,6 +112,9 @@ class GemmCost:
         # One block's chain through a round.
         size = DTYPE_BYTES[problem.dtype]
         out_size = DTYPE_BYTES[problem.out_dtype]
+        consumers = instance.consumer_warpgroups
+        by_vectors = problem.stored_by_vectors and instance.tile_n % _VECTOR_COLS == 0
+        store = device.store_bandwidth if by_vectors else device.element_store_bandwidth
         k_tiles = ceil_div(shape.k_tiles, splits)
         fraction = 1.0 if instance.loader == "tma" else device.gather_fraction
         tile_out = problem.m * problem.n / (shape.tiles_m * shape.tiles_n)
@@ -115,15 +122,17 @@ class GemmCost:
         block_bytes *= min(instance.tile_k, problem.k) * size
         compute = stage_seconds(instance, device)
         load = block_bytes / (device.sm_bandwidth * fraction)
-        self.chain = max(compute, load, device.load_latency_s / num_stages) * k_tiles
-        self.epilogue = tile_out * out_size / device.store_bandwidth + device.epilogue_overhead_s
+        self.k_tiles = k_tiles  # of a split
+        self.stage = max(compute, load)
+        self.epilogue = tile_out * out_size / (consumers * store) + device.epilogue_overhead_s
         self.partial = self.reduction = 0.0
         if splits > 1:
             # Rows beyond the product's last are not parked.
             rows_kept = min(instance.tile_m, ceil_div(problem.m, _FRAGMENT_M) * _FRAGMENT_M)
             partial_bytes = rows_kept * instance.tile_n * _ACCUMULATOR_BYTES
-            self.partial = partial_bytes / device.store_bandwidth + device.split_overhead_s
-            self.reduction = splits * partial_bytes / device.sm_bandwidth
+            summing = partial_bytes / (consumers * device.partial_bandwidth)
+            self.partial = summing + device.split_overhead_s
+            self.reduction = splits * summing
 
         # Bytes. A cluster loads each row of a and column of b once, by multicast.
         self.row_bytes = problem.m / shape.rows * problem.k * size
@@ -132,6 +141,13 @@ class GemmCost:
         tiles = shape.rows * shape.cols * problem.batch
         self.l2_bytes = tiles * (self.row_bytes + self.col_bytes)
         self.l2_seconds = self.l2_bytes / device.l2_bandwidth
+        self.padding_seconds = 0.0
+        if instance.loader == "tma":
+            lines_m = shape.tiles_m * instance.tile_m - problem.m
+            lines_n = shape.tiles_n * instance.tile_n - problem.n
+            lines = lines_m * shape.tiles_n + lines_n * shape.tiles_m
+            padding = problem.batch * lines * problem.k * size
+            self.padding_seconds = padding / device.padding_bandwidth
         self.launch = device.launch_overhead_s
         if cluster_size > 1:
             self.launch += device.cluster_overhead_s
@@ -140,9 +156,10 @@ class GemmCost:
         self.busy = {
             "tensor cores": blocks * compute * shape.k_tiles / device.num_sms,
             "L2": self.l2_seconds,
+            "padding": self.padding_seconds,
             "loads of a block": rounds * load * k_tiles,
-            "latency": rounds * device.load_latency_s / num_stages * k_tiles,
         }
+        self.rounds = rounds
         self.least_bytes = problem.batch * (problem.m + problem.n) * problem.k * size
 
     def floor(self) -> float:
@@ -153,6 +170,16 @@ class GemmCost:
     def pipeline(self) -> str:
         """The ring's depth and what limits it, in words."""
         return str(pipeline_for(self.instance, self.device, self.compute, self.num_stages))
+
+    def stage_latency(self, read_bytes: float) -> float:
+        """Seconds a stage when loads are waited for: the ring but one stage covers one latency.
+
+        That one is read by products in flight. `read_bytes` of what is loaded come from memory and
+        take longer.
+        """
+        missed = min(read_bytes / self.l2_bytes, 1.0) if self.l2_bytes else 0.0
+        latency = self.device.load_latency_s + missed * self.device.memory_latency_s
+        return latency / max(self.num_stages - 1, 1)
 
     def predict(self, order: Order) -> Prediction:
         """The whole prediction with that tile order."""
@@ -170,10 +197,11 @@ class GemmCost:
         b_bytes = panels.cols * self.col_bytes * problem.batch
         seconds, parts = self._seconds(a_bytes + b_bytes)
         moved = a_bytes + b_bytes + self.out_bytes
+        waited = self.rounds * self.k_tiles * self.stage_latency(a_bytes + b_bytes)
         return Prediction(
             seconds=seconds,
             parts=parts,
-            busy={**self.busy, "HBM": moved / self.device.dram_bandwidth},
+            busy={**self.busy, "latency": waited, "HBM": moved / self.device.dram_bandwidth},
             bytes={"a": a_bytes, "b": b_bytes, "out": self.out_bytes, "l2": self.l2_bytes},
             flops=float(problem.flops),
             waves=shape.items / self.clusters,
@@ -184,27 +212,32 @@ class GemmCost:
         device = self.device
         exponent = device.overlap_exponent
         items = self.shape.items
+        chain = max(self.stage, self.stage_latency(read_bytes)) * self.k_tiles
         loop = 0.0
         # Rounds before the last: the loads of the next tile run under the epilogue, and what the
         # round before has written drains to memory.
         if self.full_rounds:
             share = self.clusters / items
-            written = self.out_bytes * share
             finish = self.epilogue
             if self.splits > 1:
                 finish = self.partial + (self.epilogue + self.reduction) / self.splits
-            loop += self.full_rounds * overlapped(
+            moving = overlapped(
                 exponent,
-                self.chain + finish,
                 self.l2_seconds * share,
-                (read_bytes * share + written) / device.dram_bandwidth,
+                self.padding_seconds * share,
+                (read_bytes + self.out_bytes) * share / device.dram_bandwidth,
             )
+            # While blocks finish their tiles, no more is loaded than the ring holds.
+            ring = moving * (self.num_stages - 1) / max(self.k_tiles, 1)
+            idle = max(finish - ring, 0.0)
+            loop += self.full_rounds * overlapped(exponent, chain + finish, moving + idle)
         # The last round: fewer blocks may be left, and its epilogue is exposed.
         share = self.last / items
         loop += overlapped(
             exponent,
-            self.chain,
+            chain,
             self.l2_seconds * share,
+            self.padding_seconds * share,
             read_bytes * share / device.dram_bandwidth,
         )
         tail = self.epilogue

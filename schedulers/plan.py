@@ -26,8 +26,9 @@ class Plan:
     """How one problem is run on one device.
 
     `cluster` is (blocks along M, blocks along N), `grid` the blocks of the launch, `splits` the
-    parts that the reduced axis is cut into. `alternatives` are runners-up, fastest first, and
-    `rejected` what could not be considered, with a reason each.
+    parts that the reduced axis is cut into. A `swapped` plan is run as out^T = b^T a^T, and its
+    instance, cluster and order are those of that problem. `alternatives` are runners-up, fastest
+    first, and `rejected` what could not be considered, with a reason each.
     """
 
     problem: Any
@@ -39,6 +40,7 @@ class Plan:
     splits: int
     grid: int
     prediction: Prediction
+    swapped: bool = False
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False)
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
 
@@ -46,7 +48,13 @@ class Plan:
     def choice(self) -> Choice:
         """The decision alone."""
         return Choice(
-            self.instance, self.num_stages, self.cluster, self.order, self.splits, self.grid
+            self.instance,
+            self.num_stages,
+            self.cluster,
+            self.order,
+            self.splits,
+            self.grid,
+            self.swapped,
         )
 
     def check(self) -> Plan:
@@ -57,10 +65,11 @@ class Plan:
         return self
 
     def replace(self, **changes: Any) -> Plan:
-        """A copy with other `instance`, `num_stages`, `cluster`, `order`, `splits` or `grid`.
+        """A copy with another choice: `instance`, `num_stages`, `cluster`, `order`, `splits`,
+        `grid` or `swapped`.
 
-        The depth follows a new instance, and the grid a new instance, cluster or split, unless they
-        are given too. The prediction is made anew. ValueError when the result cannot run.
+        The depth follows a new instance, and the grid a new instance, cluster, split or exchange,
+        unless they are given too. The prediction is made anew. ValueError when it cannot run.
         """
         unknown = sorted(set(changes) - set(_CHOICE_FIELDS))
         if unknown:
@@ -71,7 +80,7 @@ class Plan:
         if "instance" in changes and "num_stages" not in changes:
             choice = replace_fields(choice, num_stages=num_stages_for(choice.instance, self.device))
         family = family_named(self.problem.family)
-        if "grid" not in changes and {"instance", "cluster", "splits"} & set(changes):
+        if "grid" not in changes and {"instance", "cluster", "splits", "swapped"} & set(changes):
             choice = replace_fields(
                 choice, grid=family.default_grid(self.problem, self.device, choice)
             )
@@ -144,7 +153,7 @@ class Plan:
         return plan.check()
 
 
-_CHOICE_FIELDS = ("instance", "num_stages", "cluster", "order", "splits", "grid")
+_CHOICE_FIELDS = ("instance", "num_stages", "cluster", "order", "splits", "grid", "swapped")
 
 
 def make_plan(
@@ -180,6 +189,7 @@ def _plan_of(
         splits=choice.splits,
         grid=choice.grid,
         prediction=best.prediction,
+        swapped=choice.swapped,
         alternatives=alternatives,
         rejected=rejected,
     )

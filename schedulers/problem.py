@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Protocol
 
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -26,6 +26,8 @@ class GemmProblem:
 
     dtype is that of a and b, out_dtype that of out. a_major "k" or "m" and b_major "k" or "n" name
     the contiguous axis. loader "tma" needs what TMA needs of bases and strides; "gather" takes any.
+    store "vectors" says that out has aligned contiguous rows and that the product is only scaled,
+    without bias, activation or addend; "elements" is anything else, which is slower.
     """
 
     m: int
@@ -37,6 +39,7 @@ class GemmProblem:
     b_major: str = "k"
     loader: str = "tma"
     out_dtype: str = "bf16"
+    store: str = "vectors"
 
     family: ClassVar[str] = "gemm"
 
@@ -62,10 +65,24 @@ class GemmProblem:
         read = (self.m + self.n) * self.k * size
         return self.batch * (read + self.m * self.n * DTYPE_BYTES[self.out_dtype])
 
+    @property
+    def stored_by_vectors(self) -> bool:
+        """Whether the output leaves 16 bytes at a time, as it is."""
+        return self.store == "vectors" and self.out_dtype == self.dtype and self.n % 8 == 0
+
+    def exchanged(self) -> GemmProblem:
+        """out^T = b^T a^T, as a kernel sees it whose plan is swapped: a small m is then its n.
+
+        A transposed output has no contiguous rows.
+        """
+        a_major, b_major = exchanged_majors(self.a_major, self.b_major)
+        return replace(self, m=self.n, n=self.m, a_major=a_major, b_major=b_major, store="elements")
+
     def __str__(self) -> str:
         batch = f"{self.batch} x " if self.batch != 1 else ""
         majors = f"a[{self.a_major}] b[{self.b_major}]"
         loader = "" if self.loader == "tma" else f" {self.loader}"
+        loader += "" if self.store == "vectors" else f" {self.store}"
         return (
             f"gemm {batch}{self.m} x {self.n} x {self.k}"
             f" {self.dtype}->{self.out_dtype} {majors}{loader}"
@@ -87,10 +104,16 @@ class GemmProblem:
             raise ValueError(f"gemm problem is incomplete: {error}") from None
 
 
+def exchanged_majors(a_major: str, b_major: str) -> tuple[str, str]:
+    """The majors of b^T and a^T, as those of a first and a second operand; its own inverse."""
+    return "k" if b_major == "k" else "m", "k" if a_major == "k" else "n"
+
+
 _ALLOWED = {
     "dtype": ("bf16", "fp16"),
     "a_major": ("k", "m"),
     "b_major": ("k", "n"),
     "loader": ("tma", "gather"),
     "out_dtype": ("bf16", "fp16", "fp32"),
+    "store": ("vectors", "elements"),
 }

@@ -83,9 +83,15 @@ def panels_read(
     num_waves = -int(-tiles // wave)
     all_fit = rows * row_bytes + cols * col_bytes <= (1 - _SOFT) * capacity
 
+    known: dict[int, tuple[int, int]] = {}
+
     def masks(index: int) -> tuple[int, int]:
-        lo = int(index * wave)
-        return wave_masks(order, lo, min(max(int((index + 1) * wave), lo + 1), tiles), rows, cols)
+        found = known.get(index)
+        if found is None:
+            lo = int(index * wave)
+            hi = min(max(int((index + 1) * wave), lo + 1), tiles)
+            found = known[index] = wave_masks(order, lo, hi, rows, cols)
+        return found
 
     def read(index: int) -> tuple[float, float]:
         row_mask, col_mask = masks(index)
@@ -154,7 +160,7 @@ def _banded_masks(lo: int, hi: int, width: int, lines: int, length: int) -> tupl
     if last_band - first_band >= 2:
         line_mask = _span((first_band + 1) * width, last_band * width - 1)
         place_mask = _span(0, length - 1)
-    for band in {first_band, last_band}:
+    for band in (first_band, last_band) if first_band < last_band else (first_band,):
         first = band * width
         here = min(width, lines - first)
         start = max(lo - band * per_band, 0)

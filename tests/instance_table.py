@@ -31,7 +31,7 @@ def matmul_instances() -> list[Instance]:
                 tile_k=tile_k,
                 consumer_warpgroups=consumers,
                 bytes_per_stage=(tile_m + tile_n) * tile_k * 2,
-                fixed_bytes=consumers * 16384 + 2048,
+                fixed_bytes=consumers * 64 * min(tile_n, 64) * 4 + 2048,  # staged pieces, barriers
                 max_stages=16,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from tk.schedulers.cost import overlapped, power_limited
 from tk.schedulers.gemm import GemmGroup
 from tk.schedulers.order import CODES
 from tk.schedulers.pipeline import num_stages_for
+from tk.schedulers.problem import exchanged_majors
 from tk.schedulers.traffic import panels_read, wave_masks
 
 H200 = Device.named("h200")
@@ -112,6 +114,43 @@ def test_the_floor_is_below_every_order() -> None:
             one = group(GemmProblem(*shape), "128x128x64", splits=splits)
             for order in one.orders():
                 assert one.floor() <= one.predict(order).seconds * (1 + 1e-9)
+
+
+def test_an_exchange_keeps_the_work_and_its_majors() -> None:
+    problem = GemmProblem(3, 5, 7, batch=2, a_major="m", b_major="k", out_dtype="fp32")
+    other = problem.exchanged()
+    assert (other.m, other.n, other.k, other.batch) == (5, 3, 7, 2)
+    assert (other.a_major, other.b_major) == ("k", "n")
+    assert other.flops == problem.flops
+    assert other.min_bytes == problem.min_bytes
+    for majors in product("km", "kn"):
+        assert exchanged_majors(*exchanged_majors(*majors)) == majors
+
+
+def test_output_by_elements_is_slower() -> None:
+    order = Order("grouped_m", 8)
+    fast = group(GemmProblem(4096, 4096, 256), "128x256x64").predict(order).seconds
+    for changes in ({"store": "elements"}, {"out_dtype": "fp32"}, {"out_dtype": "fp16"}):
+        problem = replace(GemmProblem(4096, 4096, 256), **changes)  # type: ignore[arg-type]
+        assert group(problem, "128x256x64").predict(order).seconds > fast
+    odd = group(GemmProblem(4096, 4095, 256), "128x256x64").predict(order).seconds
+    assert odd > fast
+
+
+def test_loads_beyond_the_edge_take_time() -> None:
+    order = Order("row")
+    few = group(GemmProblem(1, 14336, 4096), "128x128x64").predict(order)
+    full = group(GemmProblem(128, 14336, 4096), "128x128x64").predict(order)
+    assert few.bound_by == "padding"
+    assert few.seconds > full.seconds  # an H200 took 61 us and 47 us
+
+
+def test_a_short_ring_does_not_hide_the_end_of_a_tile() -> None:
+    # 7 rounds of 4 K tiles each against one of 32: an H200 took 87 us and 49 us.
+    problem = GemmProblem(1, 14336, 4096)
+    whole = group(problem, "64x128x128").predict(Order("row")).seconds
+    cut = group(problem, "64x128x128", splits=8).predict(Order("row")).seconds
+    assert cut > 1.15 * whole
 
 
 def test_more_of_a_resource_is_never_slower() -> None:

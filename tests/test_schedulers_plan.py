@@ -75,6 +75,7 @@ def test_every_plan_is_legal_and_fits(device: str) -> None:
     st.sampled_from(("k", "n")),
     st.sampled_from(("tma", "gather")),
     st.sampled_from(("bf16", "fp16", "fp32")),
+    st.sampled_from(("vectors", "elements")),
     st.sampled_from(Device.names()),
 )
 def test_any_problem_has_a_legal_plan(
@@ -87,14 +88,18 @@ def test_any_problem_has_a_legal_plan(
     b_major: str,
     loader: str,
     out_dtype: str,
+    store: str,
     device: str,
 ) -> None:
-    problem = GemmProblem(m, n, k, batch, dtype, a_major, b_major, loader, out_dtype)
+    problem = GemmProblem(m, n, k, batch, dtype, a_major, b_major, loader, out_dtype, store)
     one = plan_gemm(problem, Device.named(device), INSTANCES).check()
     assert one.instance.dtype == dtype
     assert one.instance.loader == loader
     if loader == "tma":
-        assert (one.instance.a_major, one.instance.b_major) == (a_major, b_major)
+        seen = problem.exchanged() if one.swapped else problem
+        assert (one.instance.a_major, one.instance.b_major) == (seen.a_major, seen.b_major)
+    again = Plan.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert again == one
 
 
 def test_large_products_take_large_tiles_and_clusters() -> None:
@@ -106,13 +111,32 @@ def test_large_products_take_large_tiles_and_clusters() -> None:
         assert one.order.kind.startswith("grouped")
 
 
-def test_few_rows_spread_the_weights_over_the_device() -> None:
+@pytest.mark.parametrize("b_major", ["k", "n"])
+@pytest.mark.parametrize(("n", "k"), WEIGHTS)
+def test_few_rows_are_the_columns_of_the_exchanged_problem(n: int, k: int, b_major: str) -> None:
     for m in (1, 16):
+        one = plan(m, n, k, b_major=b_major)
+        assert one.swapped
+        assert (one.instance.tile_m, one.instance.tile_n) == (128, 16)
+        assert one.prediction.bound_by == "HBM"
+        # What is read is the weights, which are b.
+        assert one.prediction.bytes["b"] == pytest.approx(n * k * 2, rel=0.02)
+        assert one.prediction.bytes["a"] < 0.1 * one.prediction.bytes["b"]
+
+
+def test_few_rows_spread_the_weights_over_the_device() -> None:
+    for m in (1, 16, 128):
         for n, k in WEIGHTS:
             one = plan(m, n, k)
-            assert one.instance.tile_m == 64
-            assert one.grid >= 0.7 * H200.num_sms
-            assert one.prediction.bound_by == "HBM"
+            if n != 6144:  # 48 tiles of 128 rows: one round of them pulls about as much as two
+                assert one.grid >= 0.8 * H200.num_sms
+    deep = plan(16, 4096, 14336)
+    assert (deep.splits, deep.grid) == (4, 128)
+
+
+def test_many_rows_are_not_exchanged() -> None:
+    for shape in ((512, 4096, 4096), (4096, 16, 4096), (8192, 8192, 8192)):
+        assert not plan(*shape).swapped
 
 
 def test_a_split_must_pay() -> None:
@@ -137,6 +161,13 @@ def test_every_explanation_renders(shape: tuple[int, int, int]) -> None:
     assert "\n" not in str(one)
 
 
+def test_a_saved_plan_from_before_the_exchange_is_not_exchanged() -> None:
+    one = plan(4096, 4096, 4096)
+    record = json.loads(json.dumps(one.to_dict()))
+    del record["choice"]["swapped"]
+    assert Plan.from_dict(record) == one
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.sampled_from(SHAPES), st.sampled_from(Device.names()))
 def test_a_saved_plan_is_the_same_when_read(shape: tuple[int, int, int], device: str) -> None:
@@ -159,6 +190,23 @@ def test_a_plan_changed_by_hand_is_predicted_anew() -> None:
     assert one.replace(instance=small).num_stages == 6
     assert one.replace(cluster=(1, 1)).grid == 132
     assert plan(128, 128, 16384).replace(splits=3, cluster=(1, 1)).splits == 3
+
+
+def test_an_exchange_made_by_hand_counts_the_other_tiles() -> None:
+    tall = plan(64, 4096, 4096).replace(
+        instance=next(i for i in INSTANCES if i.name == "bf16_kk_tma_128x64x128"),
+        swapped=False,
+        splits=1,
+        cluster=(1, 1),
+        order=Order("row"),
+    )
+    wide = tall.replace(swapped=True)
+    assert (tall.grid, wide.grid) == (64, 32)  # 1 x 64 tiles of 128 x 64, or 32 x 1
+    assert wide.replace(swapped=False) == tall
+    assert "swapped" in str(wide) and "swapped" in rendered(wide)
+    assert "swapped" not in str(tall)
+    # The kernel no longer multiplies with 64 rows that are not there.
+    assert wide.prediction.busy["padding"] == 0 < tall.prediction.busy["padding"]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +244,7 @@ def test_an_illegal_change_is_refused_by_name(changes: dict[str, object], messag
         ({"dtype": "fp64"}, "dtype is 'fp64'; needs one of bf16, fp16"),
         ({"a_major": "n"}, "a_major is 'n'; needs one of k, m"),
         ({"loader": "cp.async"}, "needs one of tma, gather"),
+        ({"store": "tma"}, "store is 'tma'; needs one of vectors, elements"),
         ({"n": 0}, "n is 0: the product is empty"),
         ({"n": 1 << 40}, "n is 1099511627776; at most"),
     ],
@@ -203,6 +252,12 @@ def test_an_illegal_change_is_refused_by_name(changes: dict[str, object], messag
 def test_a_wrong_problem_is_refused_by_name(problem: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan(**{"m": 8, "n": 8, "k": 8, **problem})  # type: ignore[arg-type]
+
+
+def test_an_exchange_needs_the_exchanged_majors() -> None:
+    one = plan(4096, 4096, 4096, b_major="n")
+    with pytest.raises(ValueError, match=r"\(swapped\): it loads a with k contiguous, .* has m"):
+        one.replace(swapped=True)
 
 
 def test_no_fitting_instance_says_why() -> None:
