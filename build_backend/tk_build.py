@@ -28,7 +28,7 @@ def _definition(name: str, settings: _Settings) -> str:
             given += values
         elif key.endswith(f"cmake.define.{name}"):
             given += [f"{name}={one}" for one in values]
-    found = re.findall(rf"\b{name}(?::\w+)?=([^\s;]*)", " ".join(given))
+    found = re.findall(rf"(?:\b|-D){name}(?::\w+)?=([^\s;]*)", " ".join(given))
     return found[-1] if found else ""
 
 

@@ -25,6 +25,7 @@ MINIMUM_CUDA = (12, 4)
 WHEEL_VERSION = "13.0.*"
 HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
 COMPILER_WHEELS = (*HEADER_WHEELS, "nvidia-cuda-nvcc", "nvidia-nvvm")
+USUAL_HOME = "/usr/local/cuda"
 IGNORE_SYSTEM = "TK_IGNORE_SYSTEM_CUDA"
 
 
@@ -97,12 +98,17 @@ def _nvcc_root(nvcc: Path) -> Path:
     return Path(match[1]).resolve() if match else nvcc.resolve().parent.parent
 
 
-def _system_candidates() -> list[Path]:
-    named = [os.environ.get("CUDACXX"), shutil.which("nvcc")]
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    found = [named[0], *(f"{home}/bin/nvcc" for home in homes[:2] if home), named[1]]
-    found.append(f"{homes[2]}/bin/nvcc")
-    return [Path(path) for path in found if path and Path(path).exists()]
+def _homes() -> list[Path]:
+    """Where toolkits are installed, as far as the environment says, and where they usually are."""
+    named = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), USUAL_HOME)
+    return [Path(home) for home in named if home]
+
+
+def _compilers() -> list[Path]:
+    named = (os.environ.get("CUDACXX"), shutil.which("nvcc"))
+    *homes, usual = [home / "bin" / "nvcc" for home in _homes()]
+    ordered = [named[0], *homes, named[1], usual]
+    return [Path(path) for path in ordered if path and Path(path).exists()]
 
 
 def system_compiler() -> Toolkit | None:
@@ -110,7 +116,7 @@ def system_compiler() -> Toolkit | None:
     /usr/local/cuda."""
     if os.environ.get(IGNORE_SYSTEM):
         return None
-    for nvcc in _system_candidates():
+    for nvcc in _compilers():
         version = _nvcc_version(nvcc)
         if version and version >= MINIMUM_CUDA:
             root = _nvcc_root(nvcc)
@@ -125,10 +131,10 @@ def system_headers() -> Toolkit | None:
         return compiler if compiler.includes else None
     if os.environ.get(IGNORE_SYSTEM):
         return None
-    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        version = _header_version(Path(home)) if home else None
-        if home and version and version >= MINIMUM_CUDA:
-            return Toolkit(Path(home), version, "system", None)
+    for home in _homes():
+        version = _header_version(home)
+        if version and version >= MINIMUM_CUDA:
+            return Toolkit(home, version, "system", None)
     return None
 
 
