@@ -199,15 +199,18 @@ class PreparedMatmul:
 
 
 def _cluster_grid(layout: Layout, plan: Plan) -> tuple[int, int]:
-    """Rows and columns of cluster tiles."""
+    """Rows and columns of cluster tiles, those of the exchanged product when it is that."""
+    m, n = (layout.n, layout.m) if plan.swapped else (layout.m, layout.n)
     rows = plan.instance.tile_m * plan.cluster[0]
     columns = plan.instance.tile_n * plan.cluster[1]
-    return -(-layout.m // rows), -(-layout.n // columns)
+    return -(-m // rows), -(-n // columns)
 
 
 def _bound(backend: Backend, layout: Layout, plan: Plan, epilogue: Epilogue) -> MatmulCall:
     instance = plan.instance
-    legal = layout.for_loader(instance.loader, instance.a_major, instance.b_major)
+    legal = layout.exchanged() if plan.swapped else layout
+    legal = legal.for_loader(instance.loader, instance.a_major, instance.b_major)
+    legal = legal.exchanged() if plan.swapped else legal
     return MatmulCall(
         backend.library,
         m=legal.m,
@@ -234,4 +237,5 @@ def _bound(backend: Backend, layout: Layout, plan: Plan, epilogue: Epilogue) -> 
         splits=plan.splits,
         grid=plan.grid,
         device=backend.index,
+        swapped=int(plan.swapped),
     )

@@ -34,32 +34,32 @@ def run(
     plan: Plan | None,
 ) -> torch.Tensor:
     """The product of plain tensors, nothing recorded for autograd; alpha and beta are floats."""
-    a_address = a.data_ptr()
-    b_address = b.data_ptr()
-    aligned = not (a_address | b_address) & 15
-    key = (
-        a.shape,
-        a.stride(),
-        b.shape,
-        b.stride(),
-        a.dtype,
-        b.dtype,
-        a.device,
-        b.device,
-        aligned,
-        activation,
-        alpha,
-        beta,
-        out_dtype,
-        None if bias is None else _key(bias),
-        None if c is None else _key(c),
-        None if out is None else _key(out),
-        None if plan is None else id(plan),
-    )
     try:
+        a_address = a.data_ptr()
+        b_address = b.data_ptr()
+        key = (
+            a.shape,
+            a.stride(),
+            b.shape,
+            b.stride(),
+            a.dtype,
+            b.dtype,
+            a.device,
+            b.device,
+            not (a_address | b_address) & 15,
+            activation,
+            alpha,
+            beta,
+            out_dtype,
+            None if bias is None else _key(bias),
+            None if c is None else _key(c),
+            None if out is None else _key(out),
+            None if plan is None else id(plan),
+        )
         prepared = prepared_calls.get(key)
-    except TypeError:  # an activation or a dtype that cannot be hashed, and is wrong
-        prepared = None
+    except (TypeError, RuntimeError):  # no strides, no address, no hash: says what is wrong
+        check(a, b, bias, activation, alpha, c, beta, out, out_dtype)
+        raise
     if prepared is None and a.is_meta:
         return _on_meta(a, b, bias, activation, alpha, c, beta, out, out_dtype)
     if prepared is None:

@@ -77,6 +77,13 @@ class Layout:
             out_dtype=DTYPE_NAMES[out_dtype],
         )
 
+    def exchanged(self) -> Layout:
+        """out^T = b^T a^T, the problem that a swapped plan is for."""
+        (a_m, a_k, a_batch), (b_k, b_n, b_batch) = self.a, self.b
+        c, out = ((n, m, batch) for m, n, batch in (self.c, self.out))
+        a, b = (b_n, b_k, b_batch), (a_k, a_m, a_batch)
+        return replace(self, m=self.n, n=self.m, a=a, b=b, c=c, out=out)
+
     def for_loader(self, loader: str, a_major: str, b_major: str) -> Layout:
         """The same elements with strides that never matter (of axes of size 1, or of anything when
         K is 0) replaced by ones that are legal for the loader."""

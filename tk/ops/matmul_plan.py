@@ -67,8 +67,10 @@ def check_plan(
             "made with the instances of this build",
         )
     if instance.loader == "tma":
-        _check_major("a", instance.a_major, found.a_majors())
-        _check_major("b", instance.b_major, found.b_majors())
+        loaded = found.exchanged() if plan.swapped else found
+        first, second = ("b^T", "a^T") if plan.swapped else ("a", "b")
+        _check_major(first, instance.a_major, loaded.a_majors())
+        _check_major(second, instance.b_major, loaded.b_majors())
     memory = plan.num_stages * instance.bytes_per_stage + instance.fixed_bytes
     limit = backend.device.shared_memory_per_block
     if memory > limit:

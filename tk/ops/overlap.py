@@ -21,7 +21,7 @@ class _Span:
         self.__array_interface__: dict[str, Any] = {
             "version": 3,
             "typestr": f"|V{size}",
-            "data": (address, True),
+            "data": (_BASE + address, True),  # not 0, which numpy takes for no memory
             "shape": tuple(shape),
             "strides": tuple(stride * size for stride in strides),
         }
@@ -66,7 +66,6 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
         target = sum((shape[k] - 1) * strides[k] for k in others) - stride
         sizes = [2 * shape[k] - 1 for k in others] + [size - 1]
         steps = [strides[k] for k in others] + [stride]
-        others_and_axis = _Span(_BASE, sizes, steps, 1)
-        if target >= 0 and _share(others_and_axis, _Span(_BASE + target, [1], [1], 1)):
+        if target >= 0 and _share(_Span(0, sizes, steps, 1), _Span(target, [1], [1], 1)):
             return True
     return False

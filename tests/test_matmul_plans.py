@@ -1,0 +1,201 @@
+"""Plans that a caller brings to tk.matmul: every split, order, cluster and instance gives the right
+values, the same bits each time, and no element is left out; a plan of something else is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from matmul_inputs import assert_no_worse_than_torch, random
+
+import tk
+from tk.schedulers import Instance, Order, Plan
+
+NAN = float("nan")
+ORDERS = (
+    Order("row"),
+    Order("column"),
+    Order("grouped_m", 2),
+    Order("grouped_m", 8),
+    Order("grouped_n", 3),
+    Order("snake"),
+    Order("hilbert"),
+)
+
+
+def instances_for(a: torch.Tensor, b: torch.Tensor) -> list[Instance]:
+    """Instances that can load a and b."""
+    problem = tk.plan_matmul(a, b).problem
+    majors = (problem.a_major, problem.b_major)
+    return [
+        instance
+        for instance in tk.runtime.backend(a.device).instances
+        if instance.dtype == problem.dtype
+        and (instance.loader == "gather" or (instance.a_major, instance.b_major) == majors)
+    ]
+
+
+def legal(plan: Plan, **changes: object) -> Plan | None:
+    """The plan with these changes, None when it cannot run."""
+    try:
+        return plan.replace(**changes)
+    except ValueError:
+        return None
+
+
+def splits_of(plan: Plan, most: int) -> Iterator[Plan]:
+    for splits in range(1, most + 1):
+        changed = legal(plan, splits=splits)
+        if changed is not None:
+            yield changed
+
+
+def into_nan(a: torch.Tensor, b: torch.Tensor, plan: Plan, **options: object) -> torch.Tensor:
+    out = torch.full((*a.shape[:-1], b.shape[-1]), NAN, device=a.device).to(a.dtype)
+    tk.matmul(a, b, plan=plan, out=out, **options)  # type: ignore[arg-type]
+    assert not out.isnan().any()
+    return out
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("tiles", [(1, 1), (2, 2), (1, 7), (7, 1), (5, 3)], ids=str)
+def test_every_order_fills_every_tile(device: str, order: Order, tiles: tuple[int, int]) -> None:
+    """The grids of tiles of one instance; the last row and column of tiles are cut."""
+    a, b = random((64, 8), device=device), random((8, 64), "transposed", device=device)
+    small = min(instances_for(a, b), key=lambda i: (i.tile_m * i.tile_n, i.tile_k))
+    m, n = tiles[0] * small.tile_m - 3, tiles[1] * small.tile_n - 5
+    a, b = random((m, 16), device=device), random((16, n), "transposed", device=device)
+    plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=1, order=order)
+    assert_no_worse_than_torch(into_nan(a, b, plan), a, b)
+
+
+def test_every_instance_and_cluster_is_right(device: str) -> None:
+    """One cut tile in each direction, K of two tiles and a bit."""
+    for b_kind in ("dense", "transposed"):
+        for a_kind in ("dense", "transposed"):
+            a = random((136, 136), a_kind, device=device)
+            b = random((136, 264), b_kind, device=device)
+            plan = tk.plan_matmul(a, b)
+            for instance in instances_for(a, b):
+                for cluster in ((1, 1), (2, 1), (1, 2)):
+                    made = legal(plan, instance=instance, cluster=cluster, splits=1)
+                    if made is not None:
+                        assert_no_worse_than_torch(into_nan(a, b, made), a, b)
+
+
+def test_every_depth_of_the_ring_gives_the_same_bits(device: str) -> None:
+    a, b = random((72, 330), device=device), random((330, 80), device=device)
+    plan = tk.plan_matmul(a, b).replace(splits=1)
+    results = [
+        into_nan(a, b, made)
+        for depth in range(1, plan.instance.max_stages + 1)
+        if (made := legal(plan, num_stages=depth)) is not None
+    ]
+    assert len(results) >= 2
+    assert all(torch.equal(results[0], result) for result in results)
+
+
+def test_a_split_product_is_the_same_bits_every_time(device: str) -> None:
+    """The last of three or more partners to arrive may not run the epilogue before the others have
+    added their part (NVIDIA/cutlass #2027). On a GPU a second stream keeps the device busy."""
+    k, calls = (16384, 20) if device == "cuda" else (2048, 3)
+    a, b = random((128, k), device=device), random((k, 128), device=device)
+    bias = torch.randn(128, device=device)
+    options = {"bias": bias, "activation": "relu"}
+    cuda: Any = torch.cuda
+    stream = cuda.Stream() if device == "cuda" else None
+    plans = list(splits_of(tk.plan_matmul(a, b), 8))
+    assert {plan.splits for plan in plans} >= {1, 2, 3, 8}
+    for plan in plans:
+        results = []
+        for _ in range(calls):
+            if stream is not None:
+                with torch.cuda.stream(stream):
+                    torch.matmul(b, a)
+            results.append(into_nan(a, b, plan, **options))
+        assert all(torch.equal(results[0], result) for result in results)
+        assert_no_worse_than_torch(results[0], a, b, **options)
+
+
+def test_bias_and_relu_apply_once_after_the_whole_sum(device: str) -> None:
+    """Partial sums of opposite sign: relu of each, or a bias added to each, would show."""
+    k = 1024
+    a = torch.ones(128, k, device=device).bfloat16()
+    a[:, k // 2 :] = -1
+    b = torch.ones(k, 128, device=device).bfloat16()
+    b[: k // 2] = 2
+    bias = torch.full((128,), 0.5, device=device)
+    for plan in splits_of(tk.plan_matmul(a, b), 8):
+        assert (into_nan(a, b, plan, bias=bias, activation="relu") == k / 2 + 0.5).all()
+        assert (into_nan(a, -b, plan, bias=bias, activation="relu") == 0).all()
+
+
+def test_batched_splits(device: str) -> None:
+    a, b = random((3, 40, 520), device=device), random((3, 520, 24), device=device)
+    for plan in splits_of(tk.plan_matmul(a, b), 3):
+        assert_no_worse_than_torch(into_nan(a, b, plan), a, b)
+
+
+def test_a_plan_is_the_one_a_call_uses(device: str) -> None:
+    a, b = random((3, 40, 64), device=device), random((64, 24), device=device)
+    plan = tk.plan_matmul(a, b, activation="gelu")
+    assert (plan.problem.m, plan.problem.batch) == (120, 1), "shared b: the batch is more rows"
+    assert torch.equal(tk.matmul(a, b, plan=plan), tk.matmul(a, b))
+    unfolded = tk.schedulers.plan_gemm(
+        replace(plan.problem, m=40, batch=3), plan.device, tk.runtime.backend(a.device).instances
+    )
+    assert torch.equal(tk.matmul(a, b, plan=unfolded), tk.matmul(a, b))
+    read = Plan.from_dict(plan.to_dict())
+    assert torch.equal(tk.matmul(a, b, plan=read), tk.matmul(a, b))
+
+
+def test_a_plan_of_another_product_is_refused(device: str) -> None:
+    a, b = random((40, 64), device=device), random((64, 24), device=device)
+    plan = tk.plan_matmul(a, b)
+    half = random((40, 64), dtype=torch.float16, device=device)
+    for wrong, text in (
+        ((a[:39], b), r"plan is for \(batch, M, N, K\) = \(1, 40, 24, 64\); must be for \(1, 39"),
+        ((a[:, :32], b[:32]), r"must be for \(1, 40, 24, 32\)"),
+        ((half, half[:24].t()), r"plan is for bf16 to bf16; must be for fp16 to fp16"),
+        ((a.t().contiguous().t(), b), r"plan is for TMA loads of a along K; must be for .*along M"),
+        ((random((40, 64), "odd", device=device), b), r"along K; must be for the gather loader"),
+        ((random((40, 64), "offset", device=device), b), r"along K; must be for the gather loader"),
+    ):
+        with pytest.raises(ValueError, match=r"tk\.matmul: .*" + text):
+            tk.matmul(*wrong, plan=plan)
+    with pytest.raises(ValueError, match=r"plan is for bf16 to bf16; must be for bf16 to fp32"):
+        tk.matmul(a, b, plan=plan, out_dtype=torch.float32)
+
+
+def test_a_plan_of_another_instance_table_is_refused(device: str) -> None:
+    a, b = random((40, 64), device=device), random((64, 24), device=device)
+    plan = tk.plan_matmul(a, b)
+    for change in ({"index": 9999}, {"name": "from elsewhere"}, {"fixed_bytes": 7}):
+        other = replace(plan, instance=replace(plan.instance, **change))
+        with pytest.raises(ValueError, match=r"plan is for instance .* this build does not have"):
+            tk.matmul(a, b, plan=other)
+
+
+def test_a_plan_that_cannot_run_is_refused(device: str) -> None:
+    a, b = random((40, 64), device=device), random((64, 24), device=device)
+    plan = tk.plan_matmul(a, b)
+    for change in ({"splits": 100}, {"grid": 0}, {"num_stages": 0}, {"cluster": (4, 4)}):
+        with pytest.raises(ValueError, match=f"plan for .*{next(iter(change))}|is 0; needs >= 1"):
+            tk.matmul(a, b, plan=replace(plan, **change))
+
+
+def test_an_empty_product_has_no_plan() -> None:
+    a, b = torch.zeros(0, 8).bfloat16(), torch.zeros(8, 6).bfloat16()
+    with pytest.raises(ValueError, match=r"the output is empty"):
+        tk.plan_matmul(a, b)
+
+
+def test_plan_matmul_checks_like_matmul() -> None:
+    a, b = torch.zeros(5, 8).bfloat16(), torch.zeros(7, 6).bfloat16()
+    with pytest.raises(ValueError, match=r"tk\.matmul: b is a \(7, 6\)"):
+        tk.plan_matmul(a, b)
+    with pytest.raises(TypeError, match=r"alpha is str"):
+        tk.plan_matmul(a, b, alpha="1")  # type: ignore[arg-type]
