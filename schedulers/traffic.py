@@ -88,7 +88,7 @@ def panels_read(
     def masks(index: int) -> tuple[int, int]:
         found = known.get(index)
         if found is None:
-            lo = int(index * wave)
+            lo = min(int(index * wave), tiles - 1)  # a fraction of a wave may be rounding
             hi = min(max(int((index + 1) * wave), lo + 1), tiles)
             found = known[index] = wave_masks(order, lo, hi, rows, cols)
         return found

@@ -76,6 +76,17 @@ def test_panels_lie_between_once_each_and_once_a_tile(
     assert cols <= panels.cols <= rows * cols
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 132), st.integers(1, 64))
+def test_waves_of_blocks_shared_by_splits_have_tiles(
+    rows: int, cols: int, blocks: int, splits: int
+) -> None:
+    for order in (Order("row"), Order("column"), Order("grouped_n", 4), Order("snake")):
+        panels = panels_read(
+            order, rows, cols, wave=blocks / splits, row_bytes=1e6, col_bytes=1e6, device=H200
+        )
+        assert panels.rows >= rows
+
+
 @pytest.mark.parametrize(("width", "gigabytes"), [(1, 2.41), (2, 2.40), (4, 1.51), (8, 1.23)])
 def test_bytes_agree_with_hardware_counters(width: int, gigabytes: float) -> None:
     # An H200 at 8192^3, 128 x 256 tiles, cluster 2 x 1, bands of `width` cluster tiles.
