@@ -89,7 +89,7 @@ struct warp_context {
     std::deque<pending_product> products;
     std::deque<pending_store> stores;
     std::vector<barrier*> unfenced_semaphores;
-    std::vector<float> buffers[3];  // for the arithmetic of products
+    std::vector<float> buffers[4];  // for the arithmetic of products
 
     warp_context(cluster_context* of_cluster, block_context* of_block, int number, int agent)
         : cluster(of_cluster), block(of_block), index(number), clock(agent) {}
@@ -137,8 +137,7 @@ struct block_context {
 struct cluster_context {
     launch_state& launch;
     cluster_progress progress;
-    int index;
-    int grid;
+    const int index, count;  // in the grid, and of how many
     std::deque<block_context> blocks;
     std::unique_ptr<barrier> all_warps;
     copy_engine* engine = nullptr;
@@ -146,8 +145,8 @@ struct cluster_context {
     // Addresses, for TSan: of fenced initialisations, and of all that comes before an exit.
     const uint64_t fences = 0, exits = 0;
 
-    cluster_context(launch_state& state, int cluster_index, int grid_blocks)
-        : launch(state), progress(state.failed()), index(cluster_index), grid(grid_blocks) {}
+    cluster_context(launch_state& state, int cluster_index, int num_clusters)
+        : launch(state), progress(state.failed()), index(cluster_index), count(num_clusters) {}
 
     void wake();
     std::string describe_waits() const;

@@ -73,8 +73,8 @@ class grid_run {
         std::atomic<int> warps_left{0};
         int threads_left = 0;  // under the mutex of the launch
 
-        running_cluster(launch_state& state, int index, int grid)
-            : cluster(state, index, grid),
+        running_cluster(launch_state& state, int index, int count)
+            : cluster(state, index, count),
               engine(cluster, settings().seed * 1000003 + uint64_t(index)) {}
     };
 
@@ -86,7 +86,8 @@ class grid_run {
     }
 
     void start(int index) {
-        running_.push_back(std::make_unique<running_cluster>(state_, index, kernel_.grid));
+        running_.push_back(std::make_unique<running_cluster>(
+            state_, index, kernel_.grid / kernel_.cluster_blocks));
         running_cluster& made = *running_.back();
         cluster_context& cluster = made.cluster;
         const int warps = kernel_.cluster_blocks * kernel_.warps;

@@ -28,27 +28,34 @@ struct memory_ops {
         }
     }
 
-    // Shared to global memory by 16-byte vectors, clipped to the tensor's rows and columns. The
+    // Registers to global memory, rounding to its dtype and clipped to its rows and columns:
+    // through two pieces of shared memory of the calling warp's own, by vectors of 16 bytes. The
     // tensor's columns are contiguous; base, strides and number of columns are multiples of 16
-    // bytes. Any warp of the group may be given any of the vectors.
-    template <class T, shared_tile S>
-    static void store(const gl_view<T>& dst, const S& src, coord at) {
+    // bytes. `at` is the corner of the group's tile.
+    template <class T, class R, shared_tile S>
+    static void store(const gl_view<T>& dst, const R& src, coord at, S* pieces) {
         static_assert(std::is_same_v<T, typename S::dtype>, "store: dtypes must be the same");
-        constexpr int width = 16 / int(sizeof(T));
-        static_assert(S::rows * S::cols / width % (Warps * 32) == 0,
-                      "store: a tile of whole vectors");
-        machine::note_rows(src, 0, S::rows, false, "store to global memory");
-        const auto [first, last] = rows_of<S>((warp_index() + 1) % Warps);
-        for (int row = first; row < last; ++row) {
-            for (int col = 0; col < S::cols; col += width) {
-                if (at.row + row >= dst.rows || at.col + col >= dst.cols) continue;
-                T* to = dst.data + dst.offset(at.batch, at.row + row, at.col + col);
-                if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || at.col + col + width > dst.cols) {
-                    machine::fail("store: a vector is not aligned, or crosses the last column");
+        static_assert(S::rows == 16 && R::cols % S::cols == 0,
+                      "store: pieces have 16 rows and divide the columns");
+        constexpr int width = 16 / int(sizeof(T)), col_pieces = R::cols / S::cols;
+        for (int i = 0; i < R::row_blocks * col_pieces; ++i) {
+            S& piece = pieces[i % 2];
+            const int row_0 = at.row + (i / col_pieces * Warps + warp_index() % Warps) * 16;
+            const int col_0 = at.col + i % col_pieces * S::cols;
+            memory_ops<1>::store(piece, subtile<16, S::cols>(src, i / col_pieces, i % col_pieces));
+            ++machine::self().clock.lane_meetings;
+            machine::note_rows(piece, 0, 16, false, "store to global memory");
+            for (int row = row_0; row < row_0 + 16 && row < dst.rows; ++row) {
+                for (int col = col_0; col < col_0 + S::cols && col < dst.cols; col += width) {
+                    T* to = dst.data + dst.offset(at.batch, row, col);
+                    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || col + width > dst.cols) {
+                        machine::fail("store: a vector is not aligned, or crosses the last column");
+                    }
+                    std::memcpy(to, piece.data + S::offset(row - row_0, col - col_0), 16);
                 }
-                std::memcpy(to, src.data + S::offset(row, col), 16);
             }
         }
+        ++machine::self().clock.lane_meetings;
     }
 
     // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Any warp of

@@ -13,20 +13,23 @@ TK_NAMESPACE_BEGIN
 
 namespace machine {
 
+// The calling warp's own room for `floats`, one of a few.
+inline float* buffer(int index, size_t floats) {
+    auto& values = self().buffers[size_t(index)];
+    if (values.size() < floats) values.resize(floats);
+    return values.data();
+}
+
 // Rows [row, row + rows) x columns [col, col + cols) of a shared tile, widened, row by row.
 template <shared_tile S>
 void read_tile(const S& tile, int row, int rows, int col, int cols, float* out) {
+    auto* raw = reinterpret_cast<char*>(buffer(3, size_t(rows * cols / 2 + 8)));
     for (int r = 0; r < rows; ++r) {
         for (int c = 0; c < cols; c += 8) {
-            widen_8<typename S::dtype>(tile.data + S::offset(row + r, col + c), out + r * cols + c);
+            std::memcpy(raw + (r * cols + c) * 2, tile.data + S::offset(row + r, col + c), 16);
         }
     }
-}
-
-inline float* buffer(int index, size_t floats) {
-    auto& values = self().buffers[index];
-    if (values.size() < floats) values.resize(floats);
-    return values.data();
+    widen<typename S::dtype>(raw, out, rows * cols);
 }
 
 inline accumulator_in_flight* find_accumulator(const float* registers) {

@@ -15,40 +15,56 @@ TK_NAMESPACE_BEGIN
 
 namespace machine {
 
-// Eight 16-bit elements to fp32. Integers and one multiplication, so that it vectorises anywhere.
+// Vectors of the compiler's own (GCC, Clang), whatever the processor has.
+typedef float float4_vector __attribute__((vector_size(16)));
+typedef float float8_vector __attribute__((vector_size(32)));
+typedef uint32_t uint8_vector __attribute__((vector_size(32)));
+typedef uint16_t ushort8_vector __attribute__((vector_size(16)));
+
+// Eight 16-bit elements to fp32.
 template <element_16bit T>
-inline void widen_8(const void* from, float* to) {
-    uint16_t raw[8];
-    uint32_t bits[8];
-    std::memcpy(raw, from, sizeof(raw));
+TK_HOST_PRIVATE_DATA inline __attribute__((always_inline)) void widen_8(const void* from,
+                                                                        float* to) {
+    ushort8_vector raw;
+    std::memcpy(&raw, from, sizeof(raw));
+    const uint8_vector bits = __builtin_convertvector(raw, uint8_vector);
+    uint8_vector wide;
     if constexpr (std::is_same_v<T, bf16>) {
-        for (int i = 0; i < 8; ++i) bits[i] = uint32_t(raw[i]) << 16;
-        std::memcpy(to, bits, sizeof(bits));
+        wide = bits << 16;
     } else {
         // The exponent moves from a bias of 15 to one of 127 by a factor of 2^112, which also makes
         // subnormals normal; infinity and NaN get the largest exponent.
-        float scaled[8];
-        for (int i = 0; i < 8; ++i) bits[i] = uint32_t(raw[i] & 0x7fff) << 13;
-        std::memcpy(scaled, bits, sizeof(bits));
-        for (int i = 0; i < 8; ++i) scaled[i] *= 0x1p112f;
-        std::memcpy(bits, scaled, sizeof(bits));
-        for (int i = 0; i < 8; ++i) {
-            bits[i] |= (raw[i] & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;
-            bits[i] |= uint32_t(raw[i] & 0x8000) << 16;
-        }
-        std::memcpy(to, bits, sizeof(bits));
+        const uint8_vector magnitude = (bits & 0x7fff) << 13;
+        float8_vector scaled;
+        std::memcpy(&scaled, &magnitude, sizeof(scaled));
+        scaled *= 0x1p112f;
+        std::memcpy(&wide, &scaled, sizeof(wide));
+        const auto special = uint8_vector((bits & 0x7c00) == 0x7c00);  // all ones, or zero
+        wide |= (special & 0x7f800000) | (bits & 0x8000) << 16;
     }
+    std::memcpy(to, &wide, sizeof(wide));
 }
 
 // out (cols, rows) = in (rows, cols); both multiples of 4.
 TK_HOST_PRIVATE_DATA inline void transpose(float* out, const float* in, int rows, int cols) {
-    for (int r = 0; r < rows; r += 4) {
-        for (int c = 0; c < cols; c += 4) {
-            float block[4][4];
-            for (int i = 0; i < 4; ++i) {
-                for (int j = 0; j < 4; ++j) block[j][i] = in[(r + i) * cols + c + j];
+    for (int c = 0; c < cols; c += 4) {
+        for (int r = 0; r < rows; r += 4) {
+            float4_vector a[4], b[4];
+            for (int i = 0; i < 4; ++i) std::memcpy(&a[i], in + (r + i) * cols + c, 16);
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+            for (int i = 0; i < 2; ++i) {
+                b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
+                b[i + 2] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
             }
-            for (int j = 0; j < 4; ++j) std::memcpy(out + (c + j) * rows + r, block[j], 16);
+            for (int i = 0; i < 2; ++i) {
+                a[2 * i] = __builtin_shufflevector(b[2 * i], b[2 * i + 1], 0, 4, 1, 5);
+                a[2 * i + 1] = __builtin_shufflevector(b[2 * i], b[2 * i + 1], 2, 6, 3, 7);
+            }
+#else
+            for (int i = 0; i < 4; ++i) b[i] = a[i];
+            for (int i = 0; i < 4; ++i) a[i] = float4_vector{b[0][i], b[1][i], b[2][i], b[3][i]};
+#endif
+            for (int i = 0; i < 4; ++i) std::memcpy(out + (c + i) * rows + r, &a[i], 16);
         }
     }
 }
@@ -59,7 +75,7 @@ TK_HOST_PRIVATE_DATA inline __attribute__((always_inline)) void multiply_block(f
                                                                                const float* a,
                                                                                const float* b,
                                                                                int n, int k) {
-    typedef float vector __attribute__((vector_size(32)));
+    using vector = float8_vector;
     vector sum[Rows][Vectors] = {};
     for (int kk = 0; kk < k; ++kk) {
         vector right[Vectors];
@@ -91,20 +107,45 @@ TK_HOST_PRIVATE_DATA inline __attribute__((always_inline)) void multiply_any(
     }
 }
 
+template <element_16bit T>
+TK_HOST_PRIVATE_DATA inline __attribute__((always_inline)) void widen_any(const void* from,
+                                                                          float* to, int count) {
+    for (int i = 0; i < count; i += 8) {
+        widen_8<T>(static_cast<const char*>(from) + i * int(sizeof(T)), to + i);
+    }
+}
+
 #if defined(TK_HOST_X86)
-TK_HOST_PRIVATE_DATA
-__attribute__((target("avx2,fma"))) inline void multiply_avx2(float* c, const float* a,
-                                                              const float* b, int rows, int n,
-                                                              int k) {
+#define TK_HOST_AVX2 TK_HOST_PRIVATE_DATA __attribute__((target("avx2,fma"))) inline
+// The same for processors that have these instructions; asked at run time, since the library is
+// built for any.
+TK_HOST_AVX2 void multiply_avx2(float* c, const float* a, const float* b, int rows, int n, int k) {
     multiply_any(c, a, b, rows, n, k);
 }
+template <element_16bit T>
+TK_HOST_AVX2 void widen_avx2(const void* from, float* to, int count) {
+    widen_any<T>(from, to, count);
+}
+#undef TK_HOST_AVX2
+inline bool has_avx2() {
+    static const bool result = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return result;
+}
 #endif
+
+// `count` elements to fp32, a multiple of 8.
+template <element_16bit T>
+void widen(const void* from, float* to, int count) {
+#if defined(TK_HOST_X86)
+    if (has_avx2()) return widen_avx2<T>(from, to, count);
+#endif
+    widen_any<T>(from, to, count);
+}
 
 // c (rows, n) += a (rows, k) b (k, n), rows a multiple of 4, n of 8. The sum over k comes first.
 inline void multiply(float* c, const float* a, const float* b, int rows, int n, int k) {
 #if defined(TK_HOST_X86)
-    static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (fast) return multiply_avx2(c, a, b, rows, n, k);
+    if (has_avx2()) return multiply_avx2(c, a, b, rows, n, k);
 #endif
     multiply_any(c, a, b, rows, n, k);
 }

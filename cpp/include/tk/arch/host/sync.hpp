@@ -22,8 +22,6 @@ inline int warp_index() { return machine::self().index; }
 
 // The dynamic shared memory of the block, aligned to 1024 bytes.
 inline char* shared_memory() { return machine::self().block->memory; }
-inline int block_index() { return machine::self().block->index; }
-inline int num_blocks() { return machine::self().cluster->grid; }
 
 namespace machine {
 
@@ -71,6 +69,9 @@ inline void delay() {
 namespace cluster {
 
 inline int rank() { return machine::self().block->rank; }
+// The cluster's place in the grid, and the number of clusters.
+inline int index() { return machine::self().cluster->index; }
+inline int count() { return machine::self().cluster->count; }
 
 // Every thread of every block of the cluster. It orders semaphore initialisations that were fenced
 // (`fence_semaphore_init`), and nothing else.
