@@ -135,9 +135,7 @@ def compiled(
     dynamo: Any = torch._dynamo
     dynamo.reset()
     compile_: Any = torch.compile
-    fast: Callable[..., Any] = compile_(
-        function, fullgraph=True, backend=backend, dynamic=dynamic
-    )
+    fast: Callable[..., Any] = compile_(function, fullgraph=True, backend=backend, dynamic=dynamic)
     return fast
 
 

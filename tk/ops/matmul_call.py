@@ -62,12 +62,14 @@ class PreparedMatmul:
 
     __slots__ = (
         "_backend",
+        "_bytes",
         "_call",
         "_epilogue",
         "_index",
         "_num_counters",
         "_operands",
         "_out",
+        "_out_bytes",
         "_replanned",
         "_simple",
         "_table",
@@ -101,8 +103,10 @@ class PreparedMatmul:
         self._backend = backend
         self._epilogue = epilogue
         self._index = backend.index
-        self._operands = tuple(None if each is None else (each, each.bytes) for each in operands)
-        self._out = (out, out.bytes)
+        self._operands = tuple(operands)
+        self._bytes = tuple(0 if each is None else each.bytes for each in operands)
+        self._out = out
+        self._out_bytes = out.bytes
         self._replanned: PreparedMatmul | None = None
         self._table: torch.Tensor | None = None
         self._call = None if plan is None else _bound(backend, layout, plan, epilogue)
@@ -118,18 +122,21 @@ class PreparedMatmul:
     def refuse_overlap(self, addresses: Sequence[int], address: int) -> None:
         """ValueError when an output at `address` shares a byte with an operand; `addresses` are
         those of a, b, bias and c."""
-        out, out_bytes = self._out
-        for operand, start in zip(self._operands, addresses, strict=True):
-            if operand is None:
-                continue
-            tensor, size = operand
-            if start < address + out_bytes and address < start + size:
-                first = (address, out.shape, out.strides, out.itemsize)
-                second = (start, tensor.shape, tensor.strides, tensor.itemsize)
-                if share_memory(first, second):
-                    raise wrong_value(
-                        OPERATION, "out", f"in memory of {tensor.name}", "apart from all inputs"
-                    )
+        end = address + self._out_bytes
+        for start, size in zip(addresses, self._bytes, strict=True):
+            if start < end and address < start + size:
+                break
+        else:
+            return  # not even the ranges cross
+        out = self._out
+        for start, each in zip(addresses, self._operands, strict=True):
+            if each is not None and share_memory(
+                (address, out.shape, out.strides, out.itemsize),
+                (start, each.shape, each.strides, each.itemsize),
+            ):
+                raise wrong_value(
+                    OPERATION, "out", f"in memory of {each.name}", "apart from all inputs"
+                )
 
     def launch(self, a: int, b: int, c: int, bias: int, out: int) -> None:
         """Runs the product on the current stream of its device."""
