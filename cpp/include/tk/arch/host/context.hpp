@@ -60,6 +60,7 @@ struct pending_product {
     const void* a = nullptr;
     const void* b = nullptr;
     float* registers = nullptr;
+    bool accumulate = true;
 };
 
 // A TMA store: its tile is read at the read wait, and what was read is written at the wait.
@@ -111,6 +112,7 @@ struct block_context {
     std::atomic<int> num_semaphores{0};
     std::atomic<int> running_warps{0};
     access_log accesses;
+    std::array<std::atomic<int>, 8> registers{};  // of a lane, by warpgroup
 
     bool contains(const void* pointer, int64_t length = 1) const {
         const auto* at = static_cast<const char*>(pointer);
@@ -118,6 +120,21 @@ struct block_context {
     }
     int64_t offset_of(const void* pointer) const {
         return static_cast<const char*>(pointer) - memory;
+    }
+
+    // A block starts with its lanes' equal share of the registers, and warpgroups can only hand on
+    // what they have: who asks for more waits for ever. Returns what is wrong, once all have asked.
+    int register_share() const { return std::min(65536 / (int(warps.size()) * 32), 256) / 8 * 8; }
+    std::string check_registers() const {
+        const int groups = int(warps.size()) / 4;
+        int asked = 0;
+        for (int i = 0; i < groups; ++i) {
+            const int own = registers[size_t(i)].load();
+            asked += own == 0 ? register_share() : own;
+        }
+        if (asked <= register_share() * groups) return "";
+        return "its warpgroups ask for " + std::to_string(asked) +
+               " registers a lane together, of " + std::to_string(register_share() * groups);
     }
 
     block_context() = default;

@@ -166,6 +166,8 @@ class grid_run {
         const bool last = block.running_warps.fetch_sub(1) == 1;
         const std::string problem = block.accesses.exit(warp.clock.known, last);
         if (!problem.empty()) fail("is the last to exit, but " + problem);
+        const std::string registers = block.check_registers();
+        if (last && !registers.empty()) fail("in its block, " + registers);
 #if defined(TK_HOST_THREAD_SANITIZER)
         // To TSan the memory is gone now, for the other blocks of the cluster too.
         if (last) poison(block.memory, size_t(block.bytes));

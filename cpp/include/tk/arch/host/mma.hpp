@@ -44,12 +44,13 @@ struct product {
     static constexpr int n = Acc::cols;
     static constexpr int k = TransposeA ? A::rows : A::cols;
 
-    static void issue(Acc& acc, const A& a, const B& b) {
+    static void issue(Acc& acc, const A& a, const B& b, bool accumulate) {
         pending_product issued;
         issued.reads_a = note_async_read(a, "mma");
         issued.reads_b = note_async_read(b, "mma");
         issued.execute = &execute;
         issued.a = &a, issued.b = &b, issued.registers = acc.data;
+        issued.accumulate = accumulate;
         accumulator_in_flight* flight = find_accumulator(acc.data);
         if (flight == nullptr) {
             self().accumulators.push_back(std::make_unique<accumulator_in_flight>());
@@ -83,6 +84,7 @@ struct product {
                 read_tile(a, row, 16, 0, k, left + block * 16 * k);
             }
         }
+        if (!pending.accumulate) std::fill_n(values, Acc::elements, 0.0f);
         multiply(values, left, right, Acc::rows, n, k);
     }
 };
@@ -112,11 +114,12 @@ namespace detail {
 
 template <int Warps>
 struct mma_ops {
-    // acc += a b. acc is (4 * rows, cols) over the warpgroup, fp32; a is (M, K), or (K, M) when
-    // transposed; b is (K, N), or (N, K) when transposed. The product is asynchronous: a and b must
-    // stay as they are, and acc must not be touched, until `mma_async_wait`.
+    // acc = a b + (accumulate ? acc : 0). acc is (4 * rows, cols) over the warpgroup, fp32; a is
+    // (M, K), or (K, M) when transposed; b is (K, N), or (N, K) when transposed. The product is
+    // asynchronous: a and b must stay as they are, and acc must not be touched, until
+    // `mma_async_wait`.
     template <bool TransposeA, bool TransposeB, class Acc, shared_tile A, shared_tile B>
-    static void mma(Acc& acc, const A& a, const B& b) {
+    static void mma(Acc& acc, const A& a, const B& b, bool accumulate = true) {
         static_assert(Warps == 4, "mma on shared tiles is an operation of a warpgroup");
         using T = typename A::dtype;
         constexpr int M = TransposeA ? A::cols : A::rows, K = TransposeA ? A::rows : A::cols;
@@ -129,24 +132,24 @@ struct mma_ops {
         static_assert(N <= 256, "mma: at most 256 columns");
         static_assert(K == (TransposeB ? B::cols : B::rows), "mma: a and b must agree in K");
         static_assert(K % 16 == 0, "mma: K must be a multiple of 16");
-        machine::product<Acc, A, B, TransposeA, TransposeB>::issue(acc, a, b);
+        machine::product<Acc, A, B, TransposeA, TransposeB>::issue(acc, a, b, accumulate);
     }
 
     template <class Acc, shared_tile A, shared_tile B>
-    static void mma_AB(Acc& acc, const A& a, const B& b) {
-        mma<false, false>(acc, a, b);
+    static void mma_AB(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<false, false>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static void mma_ABt(Acc& acc, const A& a, const B& b) {
-        mma<false, true>(acc, a, b);
+    static void mma_ABt(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<false, true>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static void mma_AtB(Acc& acc, const A& a, const B& b) {
-        mma<true, false>(acc, a, b);
+    static void mma_AtB(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<true, false>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static void mma_AtBt(Acc& acc, const A& a, const B& b) {
-        mma<true, true>(acc, a, b);
+    static void mma_AtBt(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<true, true>(acc, a, b, accumulate);
     }
 
     // Waits until at most `InFlight` of the products issued so far are unfinished. Every register

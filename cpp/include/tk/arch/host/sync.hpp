@@ -259,15 +259,19 @@ inline void fence_async_proxy(const std::source_location where = std::source_loc
     warp.block->accesses.fence(warp.clock);
 }
 
+// --- Registers (PTX ISA, "setmaxnreg"): only counted; `block_context::check_registers` ---
+
 template <int Registers>
 void increase_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
                   "increase_registers: a multiple of 8 from 24 to 256");
+    machine::self().block->registers[size_t(detail::warp_index() / 4)] = Registers;
 }
 template <int Registers>
 void decrease_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
                   "decrease_registers: a multiple of 8 from 24 to 256");
+    machine::self().block->registers[size_t(detail::warp_index() / 4)] = Registers;
 }
 
 TK_NAMESPACE_END
