@@ -19,8 +19,13 @@ from tk.schedulers import Order, Plan
 
 __all__ = ["Epilogue", "Operand", "PreparedMatmul"]
 
+
+def _no_stream(_: int) -> int:
+    return 0
+
+
 # Absent from builds of torch without CUDA, where no CUDA tensor asks for it.
-_current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
+_cuda_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _no_stream)
 
 # A closed form that is good everywhere, for where a table of tiles cannot be had.
 _TABLELESS = Order("grouped_m", 8)
@@ -72,6 +77,7 @@ class PreparedMatmul:
         "_out_bytes",
         "_replanned",
         "_simple",
+        "_stream",
         "_table",
         "_workspace_bytes",
         "allocate",
@@ -107,6 +113,7 @@ class PreparedMatmul:
         self._bytes = tuple(0 if each is None else each.bytes for each in operands)
         self._out = out
         self._out_bytes = out.bytes
+        self._stream = _no_stream if backend.kind == "host" else _cuda_stream
         self._replanned: PreparedMatmul | None = None
         self._table: torch.Tensor | None = None
         self._call = None if plan is None else _bound(backend, layout, plan, epilogue)
@@ -144,7 +151,7 @@ class PreparedMatmul:
         if call is None:
             return
         if self._simple:
-            call(a, b, c, bias, out, 0, 0, 0, _current_stream(self._index))
+            call(a, b, c, bias, out, 0, 0, 0, self._stream(self._index))
         elif self._backend.kind == "host":
             self._launch_on_host(call, a, b, c, bias, out)
         else:
@@ -163,7 +170,7 @@ class PreparedMatmul:
         self, call: MatmulCall, a: int, b: int, c: int, bias: int, out: int
     ) -> None:
         assert self.plan is not None
-        stream = _current_stream(self._index)
+        stream = self._stream(self._index)
         table = counters = workspace = 0
         if self.plan.order.needs_table:
             held = self._cuda_table(self.plan)

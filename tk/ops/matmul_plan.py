@@ -13,6 +13,7 @@ from tk.errors import wrong_type, wrong_value
 from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION
 from tk.ops.matmul_layout import Layout, folded
 from tk.schedulers import GemmProblem, Plan, plan_gemm
+from tk.schedulers.problem import exchanged_majors
 
 __all__ = ["check_plan", "plan_for", "plan_from_text", "plan_to_text"]
 
@@ -67,10 +68,10 @@ def check_plan(
             "made with the instances of this build",
         )
     if instance.loader == "tma":
-        loaded = found.exchanged() if plan.swapped else found
-        first, second = ("b^T", "a^T") if plan.swapped else ("a", "b")
-        _check_major(first, instance.a_major, loaded.a_majors())
-        _check_major(second, instance.b_major, loaded.b_majors())
+        majors = instance.a_major, instance.b_major
+        a_major, b_major = exchanged_majors(*majors) if plan.swapped else majors
+        _check_major("a", a_major, found.a_majors())
+        _check_major("b", b_major, found.b_majors())
     memory = plan.num_stages * instance.bytes_per_stage + instance.fixed_bytes
     limit = backend.device.shared_memory_per_block
     if memory > limit:
