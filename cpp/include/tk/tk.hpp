@@ -1,6 +1,7 @@
 // The one header that an extension includes: tiles, block templates, grid orders and launch.
 #pragma once
 #include "tk/block/lcf.hpp"
+#include "tk/block/split_k.hpp"
 #include "tk/grid/launch.hpp"
 #include "tk/grid/order.hpp"
 #include "tk/tile/functions.hpp"

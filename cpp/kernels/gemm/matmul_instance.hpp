@@ -27,8 +27,6 @@ struct matmul_runner {
         globals g{};
         auto* a = static_cast<T*>(const_cast<void*>(at.a));
         auto* b = static_cast<T*>(const_cast<void*>(at.b));
-        constexpr int tile_m = layout::a_tile::rows * layout::a_tile::cols / K::slice_k;
-        constexpr int tile_n = layout::b_tile::rows * layout::b_tile::cols / K::slice_k;
         if constexpr (K::gathers) {
             g.a = {a, p.batch, p.m, p.k, p.a_strides[2], p.a_strides[0], p.a_strides[1]};
             g.b = {b, p.batch, p.n, p.k, p.b_strides[2], p.b_strides[1], p.b_strides[0]};
@@ -41,26 +39,30 @@ struct matmul_runner {
                 b, p.batch, K::b_transposed ? p.n : p.k, K::b_transposed ? p.k : p.n,
                 p.b_strides[2], p.b_strides[K::b_transposed ? 1 : 0], p.cluster_m);
         }
-        g.out_any = make_any(at.out, p.out_dtype, p.out_strides);
+        auto& e = g.epilogue;
+        e.alpha = p.alpha, e.beta = p.beta, e.activation = p.activation;
+        // The bias lies along the columns of out, which are rows here if the product is exchanged.
         const int64_t bias_strides[3] = {p.swapped ? p.bias_stride : 0,
                                          p.swapped ? 0 : p.bias_stride, 0};
-        g.epilogue = {p.alpha, p.beta, p.activation, {}, {}};
-        if (at.bias != nullptr) g.epilogue.bias = make_any(at.bias, p.bias_dtype, bias_strides);
-        if (at.c != nullptr) g.epilogue.c = make_any(at.c, p.c_dtype, p.c_strides);
-        g.out = {static_cast<T*>(at.out), p.batch,         p.m, p.n, p.out_strides[2],
-                 p.out_strides[0],        p.out_strides[1]};
-        g.out_by_vectors = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
-                           p.out_dtype == dtype_code<T> && g.out_any.by_vectors && p.n % 8 == 0;
-        const int k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
-        g.m = int(p.m), g.n = int(p.n), g.batch = int(p.batch);
-        g.splits = p.splits;
-        g.split_tiles = k_tiles / p.splits, g.longer_splits = k_tiles % p.splits;
-        g.workspace = at.workspace, g.counters = at.counters;
+        if (at.bias != nullptr) e.bias = make_any(at.bias, p.bias_dtype, bias_strides);
+        if (at.c != nullptr) e.c = make_any(at.c, p.c_dtype, p.c_strides);
+        e.out_any = make_any(at.out, p.out_dtype, p.out_strides);
+        e.rows = int(p.m), e.cols = int(p.n);
+        e.by_tma = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
+                   p.out_dtype == dtype_code<T> && e.out_any.by_vectors && p.out_strides[0] > 0 &&
+                   p.out_strides[2] >= 0;
+        if (e.by_tma) {
+            e.out = make_gl<typename matmul_epilogue<T, K::tile_n>::tile>(
+                static_cast<T*>(at.out), p.batch, p.m, p.n, p.out_strides[2], p.out_strides[0]);
+        }
+        g.batch = int(p.batch);
+        g.split =
+            split_k(p.splits, int((p.k + K::tile_k - 1) / K::tile_k), at.workspace, at.counters);
         const auto tiles = [](int64_t size, int tile, int cluster) {
             return int((size + int64_t(tile) * cluster - 1) / (int64_t(tile) * cluster));
         };
-        g.order = {p.order_kind, p.order_param, tiles(p.m, tile_m, p.cluster_m),
-                   tiles(p.n, tile_n, p.cluster_n), at.order_table};
+        g.order = tile_order(p.order_kind, p.order_param, tiles(p.m, K::tile_m, p.cluster_m),
+                             tiles(p.n, K::tile_n, p.cluster_n), at.order_table);
         g.config = {p.num_stages,
                     int(p.batch * g.order.rows * g.order.cols * p.splits),
                     {p.cluster_m, p.cluster_n}};
@@ -76,15 +78,13 @@ struct matmul_runner {
     }
 
     static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {
-        using layout = typename K::layout;
         matmul_entry result{};
         for (int i = 0; name[i] != '\0' && i < 63; ++i) result.info.name[i] = name[i];
         result.info.dtype = dtype_code<T>;
         result.info.a_major = a_major, result.info.b_major = b_major;
         result.info.loader = K::gathers ? TK_LOADER_GATHER : TK_LOADER_TMA;
         result.info.tile_k = K::tile_k;
-        result.info.tile_m = layout::a_tile::rows * layout::a_tile::cols / K::slice_k;
-        result.info.tile_n = layout::b_tile::rows * layout::b_tile::cols / K::slice_k;
+        result.info.tile_m = K::tile_m, result.info.tile_n = K::tile_n;
         result.info.consumer_warpgroups = consumers;
         result.info.bytes_per_stage = template_type::bytes_per_stage;
         result.info.fixed_bytes = template_type::fixed_bytes;

@@ -12,18 +12,20 @@ struct cluster_shape {
 
 // The calling block's place in its cluster, and with whom it shares loads.
 struct cluster_tile {
-    int m, n;
-    multicast along_n;     // what depends on the row alone is shared by the blocks of a row
-    multicast along_m;     // what depends on the column alone is shared by those of a column
-    uint32_t loader_mask;  // the blocks that write into this one's ring: its row and its column
-    int num_loaders;
+    int m = 0, n = 0;
+    multicast along_n;         // what depends on the row alone is shared by the blocks of a row
+    multicast along_m;         // what depends on the column alone is shared by those of a column
+    uint32_t loader_mask = 1;  // the blocks that write into this one's ring: its row, its column
+    int num_loaders = 1;
 
     TK_DEVICE explicit cluster_tile(cluster_shape shape) {
-        const int rank = shape.blocks() == 1 ? 0 : cluster::rank();
-        m = rank / shape.n;
-        n = rank % shape.n;
+        if (shape.blocks() == 1) return;
+        const int rank = cluster::rank();
+        m = shape.n == 1 ? rank : rank / shape.n;
+        n = rank - m * shape.n;
         const uint32_t row_mask = ((1u << shape.n) - 1u) << (m * shape.n);
         uint32_t column_mask = 0;
+        TK_NO_UNROLL
         for (int i = 0; i < shape.m; ++i) column_mask |= 1u << (i * shape.n + n);
         along_n = {shape.n, n, uint16_t(row_mask)};
         along_m = {shape.m, m, uint16_t(column_mask)};

@@ -6,8 +6,11 @@
 //   K::layout::input_block  one stage; K::layout::scratch_block  shared memory outside the ring
 //   K::common_state, K::common_setup(globals, cluster_tile, task, common_state&) -> iterations
 //   K::producer::load(args) starts the loads of one stage; K::producer::warps call it
-//   K::consumer::state, K::consumer::setup(args), compute(args), finish(args)
+//   K::consumer::state, K::consumer::compute(args), finish(args)
 //   K::num_consumer_warpgroups, K::max_stages, K::producer_registers, K::consumer_registers
+//   K::consumer_lead        iterations by which the first of two consumers goes ahead of the
+//   second,
+//                           so that one computes while the other finishes; 0: none
 #pragma once
 #include "tk/block/cluster_tile.hpp"
 
@@ -31,6 +34,7 @@ struct lcf {
         semaphore empty[K::max_stages];  // all that read the stage have finished with it
     };
 
+    static constexpr int turn_barrier = 15;  // the named barrier of the consumers' turns
     static constexpr int num_threads = (1 + K::num_consumer_warpgroups) * 128;
     static constexpr int64_t bytes_per_stage = sizeof(input_block);
     static constexpr int64_t fixed_bytes = sizeof(scratch_block) + sizeof(barrier_block);
@@ -89,11 +93,9 @@ struct lcf {
         const cluster_tile place(g.config.cluster);
 
         if (group<1>::groupid() == 0) {
-            for (int i = 0; i < g.config.num_stages; ++i) {
-                init_semaphore(barriers.full[i], K::producer::arrivals, "full", i);
-                init_semaphore(barriers.empty[i],
-                               K::num_consumer_warpgroups * 4 * place.num_loaders, "empty", i);
-            }
+            init_semaphores(barriers.full, g.config.num_stages, K::producer::arrivals, "full");
+            init_semaphores(barriers.empty, g.config.num_stages,
+                            K::num_consumer_warpgroups * 4 * place.num_loaders, "empty");
             fence_semaphore_init();
             K::producer::prefetch(g);
         }
@@ -111,19 +113,12 @@ struct lcf {
     }
 
   private:
-    static TK_DEVICE int first_task(const globals& g) {
-        return block_index() / g.config.cluster.blocks();
-    }
-    static TK_DEVICE int task_step(const globals& g) {
-        return num_blocks() / g.config.cluster.blocks();
-    }
-
     static TK_DEVICE void produce(const globals& g, const cluster_tile& place, input_block* stages,
                                   barrier_block& barriers) {
         ring_position at;
-        const int step = task_step(g);
+        const int step = cluster::count();
         TK_NO_UNROLL
-        for (int task = first_task(g); task < g.config.num_tasks; task += step) {
+        for (int task = cluster::index(); task < g.config.num_tasks; task += step) {
             common_state common;
             const int iterations = K::common_setup(g, place, task, common);
             TK_NO_UNROLL
@@ -140,16 +135,22 @@ struct lcf {
                                   scratch_block& scratch, input_block* stages,
                                   barrier_block& barriers) {
         ring_position at;
-        const int step = task_step(g), consumer = warpgroup::groupid() - 1;
+        const int step = cluster::count(), consumer = warpgroup::groupid() - 1;
         typename K::consumer::state state;
+        common_state common;
+        int task = cluster::index();
+        int iterations = task < g.config.num_tasks ? K::common_setup(g, place, task, common) : 0;
         TK_NO_UNROLL
-        for (int task = first_task(g); task < g.config.num_tasks; task += step) {
-            common_state common;
-            const int iterations = K::common_setup(g, place, task, common);
+        while (task < g.config.num_tasks) {
             consumer_args args{g,       common,   scratch,           state,
                                stages,  barriers, place.loader_mask, g.config.num_stages,
                                consumer};
-            K::consumer::setup(args);
+            int lead = 0;
+            if constexpr (K::num_consumer_warpgroups == 2) {
+                lead = K::consumer_lead(iterations);
+                if (lead > iterations) lead = iterations;
+                if (consumer == 1 && lead > 0) warpgroup::await_turn(turn_barrier);
+            }
             TK_NO_UNROLL
             for (int iter = 0; iter < iterations; ++iter) {
                 args.stage = at.stage;
@@ -157,8 +158,16 @@ struct lcf {
                 wait(barriers.full[at.stage], at.phase);
                 K::consumer::compute(args);
                 at.advance(g.config.num_stages);
+                if (consumer == 0 && iter + 1 == lead) {
+                    warpgroup::pass_turn(turn_barrier);
+                }
             }
+            // The next task is worked out while the last products of this one are under way.
+            task += step;
+            common_state next;
+            if (task < g.config.num_tasks) iterations = K::common_setup(g, place, task, next);
             K::consumer::finish(args);
+            common = next;
         }
         tma::store_async_read_wait<0>();
     }

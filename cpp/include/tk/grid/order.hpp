@@ -1,7 +1,7 @@
 // Tile orders: which tile of a rows x cols grid is visited at a given place in the walk.
 //
-// Every kind is a bijection from [0, rows * cols) onto the grid. The closed forms cost at most two
-// 32-bit divisions a tile; every other order (Hilbert, for example) travels as a table.
+// Every kind is a bijection from [0, rows * cols) onto the grid. The closed forms cost two
+// multiplications a tile; every other order (Hilbert, for example) travels as a table.
 // `tk.schedulers.order` is the same in Python, and a test holds the two against each other.
 #pragma once
 
@@ -27,52 +27,81 @@ enum order_kind : int {
     order_table = 5,      // table[index] = row << 16 | col
 };
 
-/// The walk over a grid of `rows` x `cols` tiles, with 0 < rows * cols < 2^31.
+/// Division of numbers below 2^31 by a divisor known to the host: a multiplication and a shift on
+/// the device (Granlund & Montgomery, "Division by invariant integers using multiplication", 1994).
+struct fast_divider {
+    std::uint32_t divisor = 1, multiplier = 0, shift = 0;
+
+    fast_divider() = default;
+    TK_HOST_DEVICE explicit fast_divider(std::uint32_t d) : divisor(d < 1 ? 1 : d) {
+        std::uint32_t log = 0;
+        while ((std::uint64_t(1) << log) < divisor) ++log;
+        const std::uint64_t power = std::uint64_t(1) << (31 + log);
+        multiplier = static_cast<std::uint32_t>((power + divisor - 1) / divisor);
+        shift = log == 0 ? 0 : log - 1;
+    }
+    TK_HOST_DEVICE std::uint32_t divide(std::uint32_t x) const {
+        if (divisor == 1) return x;
+        return static_cast<std::uint32_t>((std::uint64_t(x) * multiplier) >> 32) >> shift;
+    }
+};
+
+/// The walk over a grid of `rows` x `cols` tiles, with 0 < rows * cols < 2^31. Made on the host,
+/// which prepares its divisions.
 ///
 /// `param` is the width of a band for the grouped orders (values outside [1, rows] or [1, cols] are
 /// clamped; the last band may be narrower) and is not read by the others. `table` is read by
 /// order_table alone, which needs rows <= 32768 and cols <= 65536.
 struct tile_order {
-    int kind;
-    int param;
-    int rows;
-    int cols;
-    const std::int32_t* table;
+    int kind = order_row;
+    int rows = 1, cols = 1;
+    std::uint32_t width = 1;  // of a band; the other closed forms have no bands
+    fast_divider line, band;  // tiles of a line; tiles of a full band
+    fast_divider full, last;  // lines of a full band, and of the last one
+    const std::int32_t* table = nullptr;
+
+    tile_order() = default;
+    TK_HOST_DEVICE tile_order(int kind_, int param, int rows_, int cols_,
+                              const std::int32_t* table_)
+        : kind(kind_), rows(rows_), cols(cols_), table(table_) {
+        const bool by_columns = kind == order_column || kind == order_grouped_n;
+        const int lines = by_columns ? cols : rows, length = by_columns ? rows : cols;
+        width = static_cast<std::uint32_t>(param < 1 ? 1 : (param < lines ? param : lines));
+        line = fast_divider(static_cast<std::uint32_t>(length));
+        band = fast_divider(width * static_cast<std::uint32_t>(length));
+        full = fast_divider(width);
+        last = fast_divider(static_cast<std::uint32_t>(lines) % width);
+    }
 
     /// The tile at place `index` of the walk; needs 0 <= index < rows * cols.
     TK_HOST_DEVICE tile_coord at(int index) const {
-        if (kind == order_grouped_m) return banded(index, rows, cols);
+        const auto place = static_cast<std::uint32_t>(index);
+        if (kind == order_grouped_m) return banded(place, rows);
         if (kind == order_grouped_n) {
-            const tile_coord t = banded(index, cols, rows);
+            const tile_coord t = banded(place, cols);
             return {t.col, t.row};
         }
         if (kind == order_table) {
             const auto packed = static_cast<std::uint32_t>(table[index]);
             return {static_cast<int>(packed >> 16), static_cast<int>(packed & 0xffffu)};
         }
-        // Row, column and snake: one division by the length of a line.
-        const auto length = static_cast<std::uint32_t>(kind == order_column ? rows : cols);
-        const std::uint32_t line = static_cast<std::uint32_t>(index) / length;
-        const std::uint32_t place = static_cast<std::uint32_t>(index) - line * length;
-        if (kind == order_column) return {static_cast<int>(place), static_cast<int>(line)};
-        const bool reversed = kind == order_snake && (line & 1u) != 0;
-        return {static_cast<int>(line), static_cast<int>(reversed ? length - 1 - place : place)};
+        const std::uint32_t number = line.divide(place);
+        const std::uint32_t rest = place - number * line.divisor;
+        if (kind == order_column) return {static_cast<int>(rest), static_cast<int>(number)};
+        const bool reversed = kind == order_snake && (number & 1u) != 0;
+        return {static_cast<int>(number),
+                static_cast<int>(reversed ? line.divisor - 1 - rest : rest)};
     }
 
   private:
-    // Bands of `param` lines out of `lines`; inside a band the line is fastest, then the place in
-    // the line. Returns {line, place}. Unsigned, because unsigned division is the cheaper one.
-    TK_HOST_DEVICE tile_coord banded(int index, int lines, int length) const {
-        const int wanted = param < 1 ? 1 : (param < lines ? param : lines);
-        const auto width = static_cast<std::uint32_t>(wanted);
-        const std::uint32_t band_tiles = width * static_cast<std::uint32_t>(length);
-        const std::uint32_t band = static_cast<std::uint32_t>(index) / band_tiles;
-        const std::uint32_t rest = static_cast<std::uint32_t>(index) - band * band_tiles;
-        const std::uint32_t first = band * width;
-        const std::uint32_t left = static_cast<std::uint32_t>(lines) - first;
-        const std::uint32_t lines_here = left < width ? left : width;
-        const std::uint32_t place = rest / lines_here;
-        return {static_cast<int>(first + rest - place * lines_here), static_cast<int>(place)};
+    // Inside a band of lines the line is fastest, then the place in the line: {line, place}.
+    TK_HOST_DEVICE tile_coord banded(std::uint32_t index, int lines) const {
+        const std::uint32_t number = band.divide(index);
+        const std::uint32_t rest = index - number * band.divisor;
+        const std::uint32_t first = number * width;
+        const fast_divider& here = first + width <= static_cast<std::uint32_t>(lines) ? full : last;
+        const std::uint32_t place = here.divide(rest);
+        return {static_cast<int>(first + rest - place * here.divisor), static_cast<int>(place)};
     }
 };
 

@@ -55,26 +55,6 @@ struct memory_ops {
         }
     }
 
-    // Shared to global memory by 16-byte vectors, clipped to the tensor's rows and columns. The
-    // tensor's columns are contiguous; base, strides and number of columns are multiples of 16
-    // bytes.
-    template <class T, shared_tile S>
-    static TK_DEVICE void store(const gl_view<T>& dst, const S& src, coord at) {
-        static_assert(std::is_same_v<T, typename S::dtype>, "store: dtypes must be the same");
-        constexpr int width = 16 / int(sizeof(T)), vectors = S::cols / width;
-        static_assert(S::rows * vectors % (Warps * 32) == 0, "store: a tile of whole vectors");
-        T* const corner = dst.data + dst.offset(at.batch, at.row, at.col);
-        TK_UNROLL
-        for (int i = 0; i < S::rows * vectors / (Warps * 32); ++i) {
-            const int v = i * Warps * 32 + int(threadIdx.x) % (Warps * 32);
-            const int row = v / vectors, col = v % vectors * width;
-            if (at.row + row < dst.rows && at.col + col < dst.cols) {
-                *reinterpret_cast<uint4*>(corner + row * dst.row_stride + col) =
-                    *reinterpret_cast<const uint4*>(src.data + S::offset(row, col));
-            }
-        }
-    }
-
     // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Lanes take
     // neighbouring columns, or neighbouring rows. A loop: not for what must be fast.
     template <shared_tile S, class F>

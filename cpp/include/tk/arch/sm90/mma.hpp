@@ -12,11 +12,12 @@ namespace detail {
 
 template <int Warps>
 struct mma_ops {
-    // acc += a b. acc is (4 * rows, cols) over the warpgroup, fp32; a is (M, K), or (K, M) when
-    // transposed; b is (K, N), or (N, K) when transposed. The product is asynchronous: a and b must
-    // stay as they are, and acc must not be touched, until `mma_async_wait`.
+    // acc = a b + (accumulate ? acc : 0). acc is (4 * rows, cols) over the warpgroup, fp32; a is
+    // (M, K), or (K, M) when transposed; b is (K, N), or (N, K) when transposed. The product is
+    // asynchronous: a and b must stay as they are, and acc must not be touched, until
+    // `mma_async_wait`.
     template <bool TransposeA, bool TransposeB, class Acc, shared_tile A, shared_tile B>
-    static TK_DEVICE void mma(Acc& acc, const A& a, const B& b) {
+    static TK_DEVICE void mma(Acc& acc, const A& a, const B& b, bool accumulate = true) {
         static_assert(Warps == 4, "mma on shared tiles is an operation of a warpgroup");
         using T = typename A::dtype;
         constexpr int M = TransposeA ? A::cols : A::rows, K = TransposeA ? A::rows : A::cols;
@@ -49,32 +50,34 @@ struct mma_ops {
             }
         }();  // (MMA,MMA_N,MMA_K)
         auto accumulator = acc.tensor();  // (MMA,MMA_M,MMA_N)
+        tiled.accumulate_ = accumulate ? cute::GMMA::ScaleOut::One : cute::GMMA::ScaleOut::Zero;
         cute::warpgroup_fence_operand(accumulator);
         cute::warpgroup_arrive();
         TK_UNROLL
         for (int k = 0; k < K / 16; ++k) {
             cute::gemm(tiled, operand_a(cute::_, cute::_, k), operand_b(cute::_, cute::_, k),
                        accumulator);
+            tiled.accumulate_ = cute::GMMA::ScaleOut::One;
         }
         cute::warpgroup_commit_batch();
         cute::warpgroup_fence_operand(accumulator);
     }
 
     template <class Acc, shared_tile A, shared_tile B>
-    static TK_DEVICE void mma_AB(Acc& acc, const A& a, const B& b) {
-        mma<false, false>(acc, a, b);
+    static TK_DEVICE void mma_AB(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<false, false>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static TK_DEVICE void mma_ABt(Acc& acc, const A& a, const B& b) {
-        mma<false, true>(acc, a, b);
+    static TK_DEVICE void mma_ABt(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<false, true>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static TK_DEVICE void mma_AtB(Acc& acc, const A& a, const B& b) {
-        mma<true, false>(acc, a, b);
+    static TK_DEVICE void mma_AtB(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<true, false>(acc, a, b, accumulate);
     }
     template <class Acc, shared_tile A, shared_tile B>
-    static TK_DEVICE void mma_AtBt(Acc& acc, const A& a, const B& b) {
-        mma<true, true>(acc, a, b);
+    static TK_DEVICE void mma_AtBt(Acc& acc, const A& a, const B& b, bool accumulate = true) {
+        mma<true, true>(acc, a, b, accumulate);
     }
 
     // Waits until at most `InFlight` of the products issued so far are unfinished. Every register

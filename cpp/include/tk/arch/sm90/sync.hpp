@@ -27,10 +27,18 @@ TK_DEVICE char* shared_memory() {
     extern __shared__ __align__(1024) char tk_dynamic_shared[];
     return tk_dynamic_shared;
 }
-TK_DEVICE int block_index() { return int(blockIdx.x); }
-TK_DEVICE int num_blocks() { return int(gridDim.x); }
-
 namespace cluster {
+// The cluster's place in the grid, and the number of clusters.
+TK_DEVICE int index() {
+    int result;
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(result));
+    return result;
+}
+TK_DEVICE int count() {
+    int result;
+    asm("mov.u32 %0, %%nclusterid.x;" : "=r"(result));
+    return result;
+}
 TK_DEVICE int rank() { return int(cute::block_rank_in_cluster()); }
 // Every thread of every block of the cluster. It orders semaphore initialisations that were fenced
 // (`fence_semaphore_init`), and nothing else: no fence through L2.
@@ -59,11 +67,12 @@ TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
 
 // --- Semaphores (PTX ISA, "mbarrier") ---
 
-// Called by one warp; visible to the block (and the cluster) after `cluster::sync`. The name and
-// index are for the host architecture's messages.
-TK_DEVICE void init_semaphore(semaphore& sem, int arrivals, const char* = nullptr, int = 0) {
-    if (detail::lane() == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&sem)),
+// Called by one warp, for up to 32 in a row; visible to the block (and the cluster) after
+// `fence_semaphore_init` and `cluster::sync`. The name is for the host architecture's messages.
+TK_DEVICE void init_semaphores(semaphore* sems, int count, int arrivals, const char* = nullptr) {
+    if (detail::lane() < count) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
+                         detail::shared_address(sems + detail::lane())),
                      "r"(arrivals));
     }
 }
@@ -106,6 +115,15 @@ struct sync_ops {
         } else {
             asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
         }
+    }
+
+    // A turn that one group passes to another of its size, over a named barrier: `pass_turn` does
+    // not wait, `await_turn` does.
+    static TK_DEVICE void pass_turn(int id) {
+        asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(Warps * 64) : "memory");
+    }
+    static TK_DEVICE void await_turn(int id) {
+        asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(Warps * 64) : "memory");
     }
 
     // One arrival of every warp of the group.
