@@ -88,11 +88,12 @@ class barrier {
         if (problem == nullptr) finish_phase_if_due();
         return problem;
     }
-    // One arrival at a barrier of `warps` warps whose number is given by each use; `group` is whose
-    // it is. Returns the phase to wait for in `phase`.
+    // One arrival at a named barrier, of `warps` warps in this use; `group` is whose it is. Returns
+    // the phase that the arrival belongs to in `phase`.
     const char* meet(agent_clock& by, int warps, int group, uint64_t& phase) {
         unseen hidden;
         std::lock_guard lock(mutex_);
+        phase = get(phase_);
         if (get(pending_) == get(expected_)) {
             set(expected_, warps), set(pending_, warps);
             group_ = group;
@@ -101,7 +102,16 @@ class barrier {
         } else if (group_ != group) {
             return "two groups meet at it";
         }
-        phase = get(phase_);
+        // Who arrives must know that the phase before is over; else it may count in that one.
+        if (here_[by.agent] != 0) return "a warp arrives twice in one phase";
+        if (!by.known.covers(here_before_)) {
+            return "a warp arrives that nothing tells that the phase before is complete";
+        }
+        here_.raise(by.agent, by.epoch());
+        if (get(pending_) == 1) {
+            here_before_ = here_;
+            here_ = {};
+        }
         return arrive_locked(by);
     }
     // One of the expected will never come again.
@@ -235,6 +245,7 @@ class barrier {
     std::atomic<uint64_t> phase_{0};
     std::atomic<bool> fenced_{false};
     vector_clock arriving_, completed_;  // what the arrivals of this phase, and before it, knew
+    vector_clock here_, here_before_;    // who came to a named barrier in this phase, and before
     const uint64_t tokens_[4] = {};
     int waiters_ = 0;
     int group_ = -1;

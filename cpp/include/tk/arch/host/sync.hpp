@@ -193,6 +193,22 @@ struct sync_ops {
         meet(id);
     }
 
+    // A turn that one group passes to another of its size, over a named barrier: `pass_turn` does
+    // not wait, `await_turn` does.
+    static void pass_turn(int id,
+                          const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops("pass_turn", where)) return;
+        uint64_t phase = 0;
+        arrive_named(id, Warps * 2, turn, phase);
+    }
+    static void await_turn(int id,
+                           const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops("await_turn", where)) return;
+        uint64_t phase = 0;
+        machine::barrier& at = arrive_named(id, Warps * 2, turn, phase);
+        machine::wait_for(at, phase + 1);
+    }
+
     // One arrival of every warp of the group.
     static void arrive(semaphore& sem,
                        const std::source_location where = std::source_location::current()) {
@@ -232,18 +248,28 @@ struct sync_ops {
     }
 
   private:
-    static void meet(int id) {
-        ++machine::self().clock.lane_meetings;
-        if (Warps == 1) return;
+    static constexpr int turn = -2;  // two groups meet, on purpose
+
+    static machine::barrier& arrive_named(int id, int warps, int group, uint64_t& phase) {
         machine::delay();
         if (id < 1 || id > 15) {
-            machine::fail("sync: named barrier " + std::to_string(id) + " is not one of 1 to 15");
+            machine::fail("named barrier " + std::to_string(id) + " is not one of 1 to 15");
         }
-        machine::barrier& at = machine::self().block->named[size_t(id)];
-        uint64_t phase = 0;
+        machine::warp_context& warp = machine::self();
+        ++warp.clock.lane_meetings;
+        machine::barrier& at = warp.block->named[size_t(id)];
         at.publish_arrival();
-        machine::require(at, at.meet(machine::self().clock, Warps, groupid(), phase));
-        machine::wait_for(at, phase + 1);
+        machine::require(at, at.meet(warp.clock, warps, group, phase));
+        return at;
+    }
+    static void meet(int id) {
+        if constexpr (Warps == 1) {
+            ++machine::self().clock.lane_meetings;
+        } else {
+            uint64_t phase = 0;
+            machine::barrier& at = arrive_named(id, Warps, groupid(), phase);
+            machine::wait_for(at, phase + 1);
+        }
     }
 };
 

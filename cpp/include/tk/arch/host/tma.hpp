@@ -19,10 +19,14 @@ struct tma_descriptor {
     char* address(int64_t b, int64_t r, int64_t c, int element_bytes) const {
         return base + b * batch_stride + r * row_stride + c * element_bytes;
     }
-    // How many of `count` elements from column c on lie inside, for c >= 0.
-    int inside(int64_t b, int64_t r, int64_t c, int count) const {
-        if (b < 0 || b >= batch || r < 0 || r >= rows || c >= cols) return 0;
-        return int(std::min<int64_t>(count, cols - c));
+    // Which of `count` elements from column c on lie inside: [first, last).
+    struct range {
+        int first, last;
+    };
+    range inside(int64_t b, int64_t r, int64_t c, int count) const {
+        if (b < 0 || b >= batch || r < 0 || r >= rows) return {0, 0};
+        const auto clip = [&](int64_t x) { return int(std::clamp<int64_t>(x, 0, count)); };
+        return {clip(-c), clip(cols - c)};
     }
 };
 
@@ -32,35 +36,41 @@ using gl = gl_tma<T, S, tma_descriptor>;
 
 namespace machine {
 
-// f(16 bytes of the tile, element address in the tensor, elements of them that lie inside).
-template <shared_tile S, class F>
+// f(address in the tile, address in the tensor, bytes) for the part of every 16 bytes of a box that
+// lies inside the tensor; before it, `begin` for those 16 bytes of the tile.
+template <shared_tile S, class Begin, class F>
 void for_chunks(const tma_descriptor& map, char* tile, int panel, int first_row, int rows, int col,
-                int row, int batch, F&& f) {
-    using T = typename S::dtype;
-    constexpr int chunk = 16 / int(sizeof(T));
+                int row, int batch, Begin&& begin, F&& f) {
+    constexpr int size = int(sizeof(typename S::dtype)), chunk = 16 / size;
     for (int r = 0; r < rows; ++r) {
         for (int c = 0; c < S::panel_cols; c += chunk) {
-            const int offset = S::offset(first_row + r, panel * S::panel_cols + c);
-            const int inside = map.inside(batch, row + r, col + c, chunk);
-            f(tile + offset * int(sizeof(T)), map.address(batch, row + r, col + c, int(sizeof(T))),
-              size_t(inside) * sizeof(T));
+            char* at = tile + S::offset(first_row + r, panel * S::panel_cols + c) * size;
+            const auto [first, last] = map.inside(batch, row + r, col + c, chunk);
+            begin(at, last - first == chunk);
+            if (first >= last) continue;
+            f(at + first * size, map.address(batch, row + r, col + c + first, size),
+              size_t(last - first) * size);
         }
+    }
+}
+
+inline void copy_chunk(void* to, const void* from, size_t bytes) {
+    if (bytes == 16) {
+        std::memcpy(to, from, 16);
+    } else {
+        copy_bytes(to, from, bytes);
     }
 }
 
 template <shared_tile S>
 void load_box(const load_copy& copy) {
-    for_chunks<S>(*static_cast<const tma_descriptor*>(copy.descriptor),
-                  static_cast<char*>(copy.tile), copy.panel, copy.first_row, copy.rows, copy.col,
-                  copy.row, copy.batch, [](char* to, const char* from, size_t bytes) {
-                      if (bytes == 16) {
-                          std::memcpy(to, from, 16);
-                      } else {
-                          char content[16] = {};
-                          std::memcpy(content, from, bytes);
-                          std::memcpy(to, content, 16);
-                      }
-                  });
+    for_chunks<S>(
+        *static_cast<const tma_descriptor*>(copy.descriptor), static_cast<char*>(copy.tile),
+        copy.panel, copy.first_row, copy.rows, copy.col, copy.row, copy.batch,
+        [](char* at, bool whole) {
+            if (!whole) std::memset(at, 0, 16);
+        },
+        [](char* to, const char* from, size_t bytes) { copy_chunk(to, from, bytes); });
 }
 
 template <shared_tile S>
@@ -143,8 +153,8 @@ void write_store(const pending_store& store) {
     for (int panel = 0; panel < S::panels; ++panel) {
         for_chunks<S>(
             map, const_cast<char*>(store.content.data()), panel, 0, S::rows,
-            store.col + panel * S::panel_cols, store.row, store.batch,
-            [](const char* from, char* to, size_t bytes) { std::memcpy(to, from, bytes); });
+            store.col + panel * S::panel_cols, store.row, store.batch, [](char*, bool) {},
+            [](const char* from, char* to, size_t bytes) { copy_chunk(to, from, bytes); });
     }
 }
 
