@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, register_random, settings
+
+# `python -m pytest` puts the root on the path, where tk/ is source that was not built; what is
+# installed is what is tested.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 
 # A product on the host architecture is real threads and takes milliseconds; a GPU takes more.
 settings.register_profile(
