@@ -11,9 +11,10 @@ import torch
 from hypothesis import HealthCheck, register_random, settings
 
 # `python -m pytest` puts the root on the path, where tk/ is source that was not built; what is
-# installed is what is tested.
+# installed is what is tested. Interpreters that tests start leave the folder off, too.
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+os.environ.setdefault("PYTHONSAFEPATH", "1")
 
 # A product on the host architecture is real threads and takes milliseconds; a GPU takes more.
 settings.register_profile(
