@@ -60,6 +60,8 @@ class Device:
     wave_drift: float = 0.0  # how far blocks of a wave drift apart, as a fraction of K
     gather_fraction: float = 1.0  # of sm_bandwidth that the gather loader reaches
     overlap_exponent: float = 6.0  # p of the p-norm that joins overlapping times
+    # Time of an instance's products over that of the rates, by its tile ("256x192x64"); else 1.
+    tile_factors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
@@ -72,6 +74,11 @@ class Device:
             value = getattr(self, name)
             if not value > 0:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs a number > 0")
+        for tile, factor in self.tile_factors.items():
+            if not factor > 0:
+                raise ValueError(
+                    f"device {self.name!r}: tile_factors[{tile!r}] is {factor!r}; needs > 0"
+                )
         for dtype, rate in self.peak_flops.items():
             if not rate > 0:
                 raise ValueError(
@@ -136,6 +143,7 @@ class Device:
         """Plain numbers, strings and dicts, for JSON."""
         record = {f.name: getattr(self, f.name) for f in fields(self)}
         record["peak_flops"] = dict(self.peak_flops)
+        record["tile_factors"] = dict(self.tile_factors)
         record["sources"] = dict(self.sources)
         return record
 

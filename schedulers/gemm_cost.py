@@ -40,7 +40,11 @@ def stage_seconds(instance: Instance, device: Device) -> float:
     moved = num_wgmma * wgmma_bytes + (tile_m + tile_n) * tile_k * size
     shared = moved / device.shared_bandwidth
     overhead = device.stage_overhead_s / instance.consumer_warpgroups
-    return max(tensor, shared) + overhead
+    return max(tensor, shared) * _tile_factor(instance, device) + overhead
+
+
+def _tile_factor(instance: Instance, device: Device) -> float:
+    return device.tile_factors.get(instance.tile, 1.0)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class GemmCost:
     ) -> None:
         self.problem, self.device, self.instance = problem, device, instance
         self.splits = splits
+        self.tile_factor = _tile_factor(instance, device)
         shape = GemmShape.of(problem, device, instance, cluster, splits)
         self.shape = shape
         cluster_size = cluster[0] * cluster[1]
@@ -214,8 +219,9 @@ class GemmCost:
         items = self.shape.items
         chain = max(self.stage, self.stage_latency(read_bytes)) * self.k_tiles
         loop = 0.0
-        # Rounds before the last: the loads of the next tile run under the epilogue, and what the
-        # round before has written drains to memory.
+        # Rounds before the last. What the one before has written drains to memory. The end of a
+        # tile adds to the blocks' chain and to the bytes' time alike: its own loads and stores
+        # queue behind those in flight, and little is asked for meanwhile.
         if self.full_rounds:
             share = self.clusters / items
             finish = self.epilogue
@@ -227,10 +233,7 @@ class GemmCost:
                 self.padding_seconds * share,
                 (read_bytes + self.out_bytes) * share / device.dram_bandwidth,
             )
-            # While blocks finish their tiles, no more is loaded than the ring holds.
-            ring = moving * (self.num_stages - 1) / max(self.k_tiles, 1)
-            idle = max(finish - ring, 0.0)
-            loop += self.full_rounds * overlapped(exponent, chain + finish, moving + idle)
+            loop += self.full_rounds * overlapped(exponent, chain + finish, moving + finish)
         # The last round: fewer blocks may be left, and its epilogue is exposed.
         share = self.last / items
         loop += overlapped(
@@ -244,7 +247,7 @@ class GemmCost:
         split = self.partial + self.reduction
         busy = device.fill_s + loop + tail + split
         joules = (
-            self.problem.flops * device.joules_per_flop
+            self.problem.flops * device.joules_per_flop * self.tile_factor
             + self.l2_bytes * device.joules_per_l2_byte
             + (read_bytes + self.out_bytes) * device.joules_per_dram_byte
         )

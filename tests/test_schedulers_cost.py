@@ -156,12 +156,25 @@ def test_loads_beyond_the_edge_take_time() -> None:
     assert few.seconds > full.seconds  # an H200 took 61 us and 47 us
 
 
-def test_a_short_ring_does_not_hide_the_end_of_a_tile() -> None:
+def test_memory_waits_while_tiles_are_finished() -> None:
     # 7 rounds of 4 K tiles each against one of 32: an H200 took 87 us and 49 us.
     problem = GemmProblem(1, 14336, 4096)
     whole = group(problem, "64x128x128").predict(Order("row")).seconds
     cut = group(problem, "64x128x128", splits=8).predict(Order("row")).seconds
     assert cut > 1.15 * whole
+
+
+def test_a_tile_may_be_slower_than_the_rates_say() -> None:
+    problem, order = GemmProblem(4096, 4096, 4096), Order("grouped_m", 8)
+    slow = replace(H200, tile_factors={"128x256x64": 1.1})
+    assert Device.from_dict(slow.to_dict()) == slow
+    for tile, longer in (("128x256x64", True), ("256x128x64", False)):
+        usual = replace(H200, tile_factors={})
+        before = group(problem, tile, device=usual).predict(order).seconds
+        after = group(problem, tile, device=slow).predict(order).seconds
+        assert after == before if not longer else 1.02 * before < after < 1.15 * before
+    with pytest.raises(ValueError, match=r"tile_factors\['128x256x64'\] is 0"):
+        replace(H200, tile_factors={"128x256x64": 0})
 
 
 def test_more_of_a_resource_is_never_slower() -> None:
@@ -193,23 +206,38 @@ def test_power_binds_only_above_the_limit_and_only_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "tile", "cluster", "microseconds"),
+    ("shape", "tile", "cluster", "splits", "microseconds"),
     [
-        ((16384, 16384, 16384), "256x192x64", (1, 2), 12560),
-        ((8192, 8192, 8192), "128x256x64", (2, 1), 1559),
-        ((8192, 14336, 4096), "256x192x64", (1, 2), 1382),
-        ((8192, 4096, 14336), "128x256x64", (2, 1), 1386),
-        ((4096, 4096, 4096), "128x256x64", (2, 1), 187),
-        ((4096, 4096, 1024), "128x256x64", (1, 1), 50.0),
-        ((4096, 4096, 256), "128x256x64", (1, 1), 20.2),
-        ((4096, 4096, 64), "128x256x64", (1, 1), 14.5),
-        ((512, 4096, 4096), "128x128x64", (1, 1), 27.9),
+        ((16384, 16384, 16384), "128x192x64", (1, 2), 1, 13170),
+        ((8192, 8192, 8192), "128x256x64", (2, 1), 1, 1600),
+        ((4096, 4096, 4096), "128x256x64", (2, 1), 1, 181.7),
+        ((4096, 4096, 4096), "256x192x64", (1, 2), 1, 203.8),
+        ((4096, 4096, 1024), "128x256x64", (2, 1), 1, 54.7),
+        ((4096, 4096, 256), "128x256x64", (2, 1), 1, 24.7),
+        ((4096, 4096, 64), "128x256x64", (2, 1), 1, 19.1),
+        ((512, 4096, 4096), "128x128x64", (2, 1), 1, 32.1),
+        ((128, 4096, 14336), "128x128x64", (1, 2), 4, 45.5),
+        ((128, 4096, 4096), "128x128x64", (1, 1), 3, 22.1),
+        ((1000, 1000, 1000), "128x128x64", (2, 1), 1, 13.5),
+        # Of the exchanged product.
+        ((4096, 1, 14336), "128x16x128", (1, 1), 4, 40.0),
+        ((14336, 16, 4096), "128x16x128", (1, 1), 1, 38.1),
+        ((14336, 16, 4096), "128x16x128", (1, 1), 3, 44.2),
+        ((4096, 16, 4096), "128x16x128", (1, 1), 1, 18.7),
+        ((128256, 16, 4096), "128x16x128", (1, 1), 1, 266.3),
     ],
 )
 def test_times_agree_with_those_of_an_h200(
-    shape: tuple[int, int, int], tile: str, cluster: tuple[int, int], microseconds: float
+    shape: tuple[int, int, int],
+    tile: str,
+    cluster: tuple[int, int],
+    splits: int,
+    microseconds: float,
 ) -> None:
-    # A first trial of this kernel on an H200, each shape with its best order.
-    base = group(GemmProblem(*shape), tile, cluster)
+    # A run of this library on an H200, each shape with its best order.
+    problem = GemmProblem(*shape)
+    if shape[1] < 128:
+        problem = replace(problem, store="elements")
+    base = group(problem, tile, cluster, splits)
     best = min(base.predict(order).seconds for order in base.orders())
-    assert best == pytest.approx(microseconds * 1e-6, rel=0.06)
+    assert best == pytest.approx(microseconds * 1e-6, rel=0.1)
