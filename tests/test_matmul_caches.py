@@ -72,20 +72,18 @@ def test_many_shapes_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(small) <= 8
 
 
-def best(function: Callable[[], object], calls: int = 200, rounds: int = 60) -> float:
-    """Seconds of this thread a call, the best of many rounds."""
-    times = []
-    for _ in range(rounds):
-        start = time.thread_time()
-        for _ in range(calls):
-            function()
-        times.append(time.thread_time() - start)
-    return min(times) / calls
+def thread_seconds(function: Callable[[], object], calls: int = 200) -> float:
+    """Seconds that this thread spends on a call."""
+    start = time.thread_time()
+    for _ in range(calls):
+        function()
+    return (time.thread_time() - start) / calls
 
 
 def test_a_call_costs_python_less_than_8_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the library's part taken out. On a machine where torch's own allocation of the output
-    is slow, the limit grows with it (it takes 1.4 us where this was written)."""
+    """With the library's part taken out: 5.5 us (7 us with everything given) where allocating the
+    output, a part of it, takes 1.4 us. On a slower or busier machine 6 such allocations are the
+    limit, measured in turns with the calls."""
     a, b = random((100, 64)), random((64, 72))
     bias, c, out = torch.randn(72), random((100, 72)), torch.empty(100, 72).bfloat16()
     calls: dict[str, Callable[[], object]] = {
@@ -98,9 +96,15 @@ def test_a_call_costs_python_less_than_8_microseconds(monkeypatch: pytest.Monkey
     for prepared in prepared_calls._values.values():
         if prepared._call is not None and prepared._simple:
             monkeypatch.setattr(prepared, "_call", lambda *_: None)
-    limit = max(8e-6, 6 * best(lambda: torch.empty(100, 72, dtype=torch.bfloat16)))
+
+    def allocate() -> object:
+        return torch.empty(100, 72, dtype=torch.bfloat16)
+
     for name, call in calls.items():
-        assert best(call) < limit, name
+        pairs = [(thread_seconds(call), thread_seconds(allocate)) for _ in range(80)]
+        fastest = min(seconds for seconds, _ in pairs)
+        relative = min(seconds / unit for seconds, unit in pairs)
+        assert fastest < 8e-6 or relative < 6, (name, fastest, relative)
 
 
 def test_the_batch_is_folded_into_rows_only_where_rows_follow_on() -> None:
