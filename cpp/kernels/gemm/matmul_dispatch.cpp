@@ -66,9 +66,12 @@ void check(bool legal, const char* what) {
 void check_plan(const tk_matmul_problem& p) {
     const tk_matmul_instance& info = entry_of(p).info;
     const int64_t k_tiles = ceil_div(p.k, info.tile_k);
-    check(p.num_stages >= 1 && p.num_stages <= info.max_stages, "num_stages is out of range");
-    check(p.cluster_m >= 1 && p.cluster_n >= 1 && p.cluster_m * p.cluster_n <= 8,
-          "a cluster has 1 to 8 blocks");
+    check(p.k >= 1, "k must be positive");
+    // One product is in flight while the next stage is waited for.
+    check(p.num_stages >= 2 && p.num_stages <= info.max_stages, "num_stages is out of range");
+    const auto power_of_two = [](int x) { return x >= 1 && (x & (x - 1)) == 0; };
+    check(power_of_two(p.cluster_m) && power_of_two(p.cluster_n) && p.cluster_m * p.cluster_n <= 8,
+          "a cluster has 1, 2, 4 or 8 blocks either way, 8 at most");
     check(p.grid >= 1 && p.grid % (p.cluster_m * p.cluster_n) == 0,
           "grid must be a positive multiple of the cluster's blocks");
     check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),

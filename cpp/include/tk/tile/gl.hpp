@@ -19,7 +19,7 @@ struct gl_view {
 };
 
 // How one tile copy is shared by the blocks of a cluster: each block loads part `part` of `parts`
-// and multicasts it to the blocks in `mask`.
+// and multicasts it to the blocks in `mask`. `parts` is a power of two.
 struct multicast {
     int parts = 1;
     int part = 0;

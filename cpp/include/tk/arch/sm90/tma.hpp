@@ -46,22 +46,22 @@ TK_DEVICE void load_box(void* destination, const tma_descriptor& descriptor, int
     }
 }
 
-// The boxes of this block's part of a tile.
+// The boxes of this block's part of a tile; the number of parts is a power of two.
 template <bool Multicast, class T, shared_tile S>
 TK_DEVICE void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
                          const multicast& share) {
     const int batch = src.batch_coord(at.batch);
     const uint64_t policy = cache_policy(src.keep);
+    const int log_parts = Multicast ? 31 - __clz(share.parts) : 0;
     if constexpr (S::panels == 1) {
-        const int rows = S::rows / share.parts, first = share.part * rows;
+        const int first = Multicast ? share.part * (S::rows >> log_parts) : 0;
         load_box<Multicast>(dst.data + first * S::panel_cols, src.descriptor, at.col,
                             at.row + first, batch, bar, share.mask, policy);
     } else {
-        const bool by_panel = tma_box<S>::by_panel(share.parts);
-        const int rows = tma_box<S>::rows(share.parts);
-        const int panels = by_panel ? S::panels / share.parts : S::panels;
+        const bool by_panel = ((S::panels >> log_parts) << log_parts) == S::panels;
+        const int panels = by_panel ? S::panels >> log_parts : S::panels;
         const int panel_0 = by_panel ? share.part * panels : 0;
-        const int row_0 = by_panel ? 0 : share.part * rows;
+        const int row_0 = by_panel ? 0 : share.part * (S::rows >> log_parts);
         TK_NO_UNROLL
         for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
             load_box<Multicast>(dst.data + (panel * S::rows + row_0) * S::panel_cols,
