@@ -13,7 +13,7 @@ from tk.schedulers.device import Device
 from tk.schedulers.gemm_cost import GemmCost, GemmShape
 from tk.schedulers.instance import Instance
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
-from tk.schedulers.pipeline import num_stages_for, stages_that_fit
+from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
 from tk.schedulers.problem import GemmProblem
 from tk.schedulers.walk import ceil_div, cluster_grid
@@ -142,10 +142,11 @@ def _instance_reason(problem: GemmProblem, device: Device, instance: Instance) -
         ):
             if have != want:
                 return f"it loads {operand} with {have} contiguous, the problem has {want}"
-    if stages_that_fit(instance, device) < 1:
+    if stages_that_fit(instance, device) < FEWEST_STAGES:
         return (
-            f"a stage of {instance.bytes_per_stage} bytes and {instance.fixed_bytes} fixed bytes"
-            f" exceed {device.shared_memory_per_block} bytes of shared memory"
+            f"{FEWEST_STAGES} stages of {instance.bytes_per_stage} bytes and"
+            f" {instance.fixed_bytes} fixed bytes exceed {device.shared_memory_per_block} bytes"
+            " of shared memory"
         )
     return None
 
@@ -266,8 +267,11 @@ class GemmFamily:
             how = " (swapped)" if choice.swapped else ""
             return f"instance {instance.name}{how}: {reason}"
         deepest = num_stages_for(instance, device)
-        if not 1 <= choice.num_stages <= deepest:
-            return f"num_stages is {choice.num_stages}; {instance.name} takes 1 to {deepest}"
+        if not FEWEST_STAGES <= choice.num_stages <= deepest:
+            return (
+                f"num_stages is {choice.num_stages}; {instance.name} takes {FEWEST_STAGES} to"
+                f" {deepest}"
+            )
         shape = GemmShape.of(work, device, instance, cluster, choice.splits)
         reason = _splits_reason(choice.splits, shape.k_tiles)
         if reason is not None:

@@ -14,6 +14,9 @@ from math import ceil
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
 
+FEWEST_STAGES = 2
+"""Products in flight read one stage, and give it back when those of the next are issued."""
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -58,13 +61,13 @@ def stages_that_hide(latency_s: float, stage_s: float) -> int:
 
 
 def num_stages_for(instance: Instance, device: Device) -> int:
-    """The depth to use. ValueError when not even one stage fits in shared memory."""
+    """The depth to use. ValueError when not even two stages fit in shared memory."""
     fits = stages_that_fit(instance, device)
-    if fits < 1:
+    if fits < FEWEST_STAGES:
         raise ValueError(
-            f"instance {instance.name}: a stage of {instance.bytes_per_stage} bytes and"
-            f" {instance.fixed_bytes} fixed bytes exceed the {device.shared_memory_per_block} bytes"
-            f" of shared memory of {device.name}"
+            f"instance {instance.name}: {FEWEST_STAGES} stages of {instance.bytes_per_stage} bytes"
+            f" and {instance.fixed_bytes} fixed bytes exceed the"
+            f" {device.shared_memory_per_block} bytes of shared memory of {device.name}"
         )
     return min(fits, instance.max_stages)
 

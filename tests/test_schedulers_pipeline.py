@@ -75,7 +75,7 @@ def test_a_pipeline_says_what_binds() -> None:
 
 def test_a_tile_too_large_for_shared_memory_is_named() -> None:
     huge = instance(512, 512, 256, 2)
-    with pytest.raises(ValueError, match=r"512x512x256: a stage of 524288 bytes .* 232448 bytes"):
+    with pytest.raises(ValueError, match=r"512x512x256: 2 stages of 524288 bytes .* 232448 bytes"):
         num_stages_for(huge, Device.named("h200"))
 
 

@@ -214,7 +214,8 @@ def test_an_exchange_made_by_hand_counts_the_other_tiles() -> None:
     [
         ({"splits": 0}, "splits is 0"),
         ({"splits": 1000}, "K has 64 tiles, so 1 to 64"),
-        ({"num_stages": 9}, r"num_stages is 9; .* takes 1 to 4"),
+        ({"num_stages": 9}, r"num_stages is 9; .* takes 2 to 4"),
+        ({"num_stages": 1}, "num_stages is 1"),
         ({"num_stages": 0}, "num_stages is 0"),
         ({"cluster": (3, 3)}, "a cluster has 1 to 8 blocks"),
         ({"cluster": (0, 1)}, "needs two numbers >= 1"),
