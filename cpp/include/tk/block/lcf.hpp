@@ -34,7 +34,8 @@ struct lcf {
         semaphore empty[K::max_stages];  // all that read the stage have finished with it
     };
 
-    static constexpr int turn_barrier = 15;  // the named barrier of the consumers' turns
+    // The named barriers of the consumers' turns.
+    static constexpr int turn_barrier = 15, turn_taken_barrier = 14;
     static constexpr int num_threads = (1 + K::num_consumer_warpgroups) * 128;
     static constexpr int64_t bytes_per_stage = sizeof(input_block);
     static constexpr int64_t fixed_bytes = sizeof(scratch_block) + sizeof(barrier_block);
@@ -140,6 +141,7 @@ struct lcf {
         common_state common;
         int task = cluster::index();
         int iterations = task < g.config.num_tasks ? K::common_setup(g, place, task, common) : 0;
+        bool turn_passed = false;
         TK_NO_UNROLL
         while (task < g.config.num_tasks) {
             consumer_args args{g,       common,   scratch,           state,
@@ -149,7 +151,12 @@ struct lcf {
             if constexpr (K::num_consumer_warpgroups == 2) {
                 lead = K::consumer_lead(iterations);
                 if (lead > iterations) lead = iterations;
-                if (consumer == 1 && lead > 0) warpgroup::await_turn(turn_barrier);
+                // The second consumer frees no stage before its turn.
+                if (lead > g.config.num_stages) lead = g.config.num_stages;
+                if (consumer == 1 && lead > 0) {
+                    warpgroup::await_turn(turn_barrier);
+                    warpgroup::pass_turn(turn_taken_barrier);
+                }
             }
             TK_NO_UNROLL
             for (int iter = 0; iter < iterations; ++iter) {
@@ -159,7 +166,10 @@ struct lcf {
                 K::consumer::compute(args);
                 at.advance(g.config.num_stages);
                 if (consumer == 0 && iter + 1 == lead) {
+                    // In a ring deeper than a task the last turn may not have been taken yet.
+                    if (turn_passed) warpgroup::await_turn(turn_taken_barrier);
                     warpgroup::pass_turn(turn_barrier);
+                    turn_passed = true;
                 }
             }
             // The next task is worked out while the last products of this one are under way.

@@ -1,0 +1,47 @@
+// Products split along K: which K tiles a split takes, and the sum of the parts, always in the
+// order of the splits, so that a result has the same bits on every run.
+#pragma once
+#include "tk/tile/group.hpp"
+
+TK_NAMESPACE_BEGIN
+
+struct split_k {
+    int splits = 1;
+    int tiles = 0;               // K tiles of a split,
+    int longer = 0;              // of which the first `longer` have one more
+    float* workspace = nullptr;  // the parts: a register tile for each split of each owner
+    int* counters = nullptr;     // one an owner; 0 before and after
+
+    split_k() = default;
+    split_k(int splits_, int k_tiles, float* workspace_, int* counters_)
+        : splits(splits_),
+          tiles(k_tiles / splits_),
+          longer(k_tiles % splits_),
+          workspace(workspace_),
+          counters(counters_) {}
+
+    TK_HOST_DEVICE int begin(int split) const {
+        return split * tiles + (split < longer ? split : longer);
+    }
+    TK_HOST_DEVICE int count(int split) const { return tiles + (split < longer ? 1 : 0); }
+
+    // Parks this split's part; the last split to come adds all of them and returns true. By a
+    // warpgroup; `owner` numbers the warpgroups' register tiles over the whole output, and `vote`
+    // is a word of shared memory of this warpgroup's own.
+    template <class R>
+    TK_DEVICE bool sum(R& part, int split, int owner, int valid_rows, int* vote,
+                       int barrier_id) const {
+        constexpr int64_t floats = int64_t(R::rows) * 4 * R::cols;
+        float* const slots = workspace + owner * int64_t(splits) * floats;
+        warpgroup::store_fragment(slots + split * floats, part, valid_rows);
+        if (!warpgroup::arrive_last(counters + owner, splits, vote, barrier_id)) return false;
+        warpgroup::load_fragment(part, slots, valid_rows);
+        TK_NO_UNROLL
+        for (int i = 1; i < splits; ++i) {
+            warpgroup::add_fragment(part, slots + i * floats, valid_rows);
+        }
+        return true;
+    }
+};
+
+TK_NAMESPACE_END
