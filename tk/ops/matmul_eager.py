@@ -62,6 +62,9 @@ def run(
         raise
     if prepared is None and a.is_meta:
         return _on_meta(a, b, bias, activation, alpha, c, beta, out, out_dtype)
+    if prepared is None and a.ndim > 1 and a.shape[-1] == 0:
+        check(a, b, bias, activation, alpha, c, beta, out, out_dtype)
+        return run(*_one_zero(a, b), bias, activation, alpha, c, beta, out, out_dtype, None)
     if prepared is None:
         made = prepare(a, b, bias, activation, alpha, c, beta, out, out_dtype, plan)
         prepared = prepared_calls.get_or_make(key, lambda: made)
@@ -76,6 +79,12 @@ def run(
     prepared.launch(a_address, b_address, c_address, bias_address, address)
     increment_version(out)
     return out
+
+
+def _one_zero(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Operands over a K of 1 with the same product as these over a K of 0: sums of one zero."""
+    zero = a.new_zeros(())
+    return zero.expand(*a.shape[:-1], 1), zero.expand(*b.shape[:-2], 1, b.shape[-1])
 
 
 def _on_meta(

@@ -149,7 +149,6 @@ struct matmul {
             auto& product = args.state.product;
             warpgroup::template mma_async_wait<0>(product);
             args.release();
-            if (args.iter < 0) warp::zero(product);  // K is 0
             const int part = args.consumer;
             const auto& [tile_at, along_n, along_m, split, k_begin, tile] = args.common;
             const coord at = {tile_at.batch, tile_at.row + part * rows, tile_at.col};

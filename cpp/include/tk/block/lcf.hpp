@@ -88,69 +88,98 @@ struct lcf {
 
     static TK_DEVICE void run(const globals& g) {
         char* memory = shared_memory();
-        auto& scratch = *reinterpret_cast<scratch_block*>(memory);
-        auto& barriers = *reinterpret_cast<barrier_block*>(memory + sizeof(scratch_block));
-        auto* stages = reinterpret_cast<input_block*>(memory + fixed_bytes);
         const cluster_tile place(g.config.cluster);
+        block_state block{g, place, *reinterpret_cast<scratch_block*>(memory),
+                          *reinterpret_cast<barrier_block*>(memory + sizeof(scratch_block)),
+                          reinterpret_cast<input_block*>(memory + fixed_bytes)};
 
-        if (group<1>::groupid() == 0) {
-            init_semaphores(barriers.full, g.config.num_stages, K::producer::arrivals, "full");
-            init_semaphores(barriers.empty, g.config.num_stages,
-                            K::num_consumer_warpgroups * 4 * place.num_loaders, "empty");
+        // Three warps prepare at once: one the barriers, one the descriptors, and each of those
+        // that work on tasks its first.
+        if (warp::groupid() == 1) {
+            init_semaphores(block.barriers.full, g.config.num_stages, K::producer::arrivals);
+            init_semaphores(block.barriers.empty, g.config.num_stages,
+                            K::num_consumer_warpgroups * 4 * place.num_loaders);
             fence_semaphore_init();
+        } else if (warp::groupid() == 2) {
             K::producer::prefetch(g);
         }
+        task_state first;
+        first.index = cluster::index();
+        set_up(block, first);
         cluster::sync();
 
         if (warpgroup::groupid() == 0) {
             if constexpr (K::producer_registers != 0) decrease_registers<K::producer_registers>();
-            if (warpgroup::warpid() < K::producer::warps) produce(g, place, stages, barriers);
+            if (warpgroup::warpid() < K::producer::warps) produce(block, first);
         } else {
             if constexpr (K::consumer_registers != 0) increase_registers<K::consumer_registers>();
-            consume(g, place, scratch, stages, barriers);
+            consume(block, first);
         }
         // A block stays while another of its cluster may still write into it.
         cluster::sync();
     }
 
   private:
-    static TK_DEVICE void produce(const globals& g, const cluster_tile& place, input_block* stages,
-                                  barrier_block& barriers) {
-        ring_position at;
-        const int step = cluster::count();
-        TK_NO_UNROLL
-        for (int task = cluster::index(); task < g.config.num_tasks; task += step) {
-            common_state common;
-            const int iterations = K::common_setup(g, place, task, common);
-            TK_NO_UNROLL
-            for (int iter = 0; iter < iterations; ++iter) {
-                wait(barriers.empty[at.stage], at.phase ^ 1);
-                producer_args args{g, common, iter, stages[at.stage], barriers.full[at.stage]};
-                K::producer::load(args);
-                at.advance(g.config.num_stages);
-            }
+    struct block_state {
+        const globals& g;
+        const cluster_tile& place;
+        scratch_block& scratch;
+        barrier_block& barriers;
+        input_block* stages;
+    };
+
+    // A task: its number, what the kernel knows of it, and its iterations.
+    struct task_state {
+        int index, iterations = 0;
+        common_state common;
+    };
+
+    static TK_DEVICE void set_up(const block_state& block, task_state& task) {
+        if (task.index < block.g.config.num_tasks) {
+            task.iterations = K::common_setup(block.g, block.place, task.index, task.common);
         }
     }
 
-    static TK_DEVICE void consume(const globals& g, const cluster_tile& place,
-                                  scratch_block& scratch, input_block* stages,
-                                  barrier_block& barriers) {
+    static TK_DEVICE void produce(const block_state& block, task_state task) {
+        const globals& g = block.g;
+        ring_position at;
+        const int step = cluster::count();
+        TK_NO_UNROLL
+        while (task.index < g.config.num_tasks) {
+            TK_NO_UNROLL
+            for (int iter = 0; iter < task.iterations; ++iter) {
+                wait(block.barriers.empty[at.stage], at.phase ^ 1);
+                producer_args args{g, task.common, iter, block.stages[at.stage],
+                                   block.barriers.full[at.stage]};
+                K::producer::load(args);
+                at.advance(g.config.num_stages);
+            }
+            task.index += step;
+            set_up(block, task);
+        }
+    }
+
+    static TK_DEVICE void consume(const block_state& block, task_state task) {
+        const globals& g = block.g;
         ring_position at;
         const int step = cluster::count(), consumer = warpgroup::groupid() - 1;
         typename K::consumer::state state;
-        common_state common;
-        int task = cluster::index();
-        int iterations = task < g.config.num_tasks ? K::common_setup(g, place, task, common) : 0;
         bool turn_passed = false;
         TK_NO_UNROLL
-        while (task < g.config.num_tasks) {
-            consumer_args args{g,       common,   scratch,           state,
-                               stages,  barriers, place.loader_mask, g.config.num_stages,
+        while (task.index < g.config.num_tasks) {
+            consumer_args args{g,
+                               task.common,
+                               block.scratch,
+                               state,
+                               block.stages,
+                               block.barriers,
+                               block.place.loader_mask,
+                               g.config.num_stages,
                                consumer};
             int lead = 0;
             if constexpr (K::num_consumer_warpgroups == 2) {
-                lead = K::consumer_lead(iterations);
-                if (lead > iterations) lead = iterations;
+                lead = K::consumer_lead(task.iterations);
+                if (lead > task.iterations) lead = task.iterations;
                 // The second consumer frees no stage before its turn.
                 if (lead > g.config.num_stages) lead = g.config.num_stages;
                 if (consumer == 1 && lead > 0) {
@@ -159,10 +188,10 @@ struct lcf {
                 }
             }
             TK_NO_UNROLL
-            for (int iter = 0; iter < iterations; ++iter) {
+            for (int iter = 0; iter < task.iterations; ++iter) {
                 args.stage = at.stage;
                 args.iter = iter;
-                wait(barriers.full[at.stage], at.phase);
+                wait(block.barriers.full[at.stage], at.phase);
                 K::consumer::compute(args);
                 at.advance(g.config.num_stages);
                 if (consumer == 0 && iter + 1 == lead) {
@@ -173,11 +202,11 @@ struct lcf {
                 }
             }
             // The next task is worked out while the last products of this one are under way.
-            task += step;
-            common_state next;
-            if (task < g.config.num_tasks) iterations = K::common_setup(g, place, task, next);
+            task_state next;
+            next.index = task.index + step;
+            set_up(block, next);
             K::consumer::finish(args);
-            common = next;
+            task = next;
         }
         tma::store_async_read_wait<0>();
     }

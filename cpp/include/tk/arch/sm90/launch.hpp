@@ -66,10 +66,12 @@ gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t
     const auto swizzle = S::swizzle_bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
                          : S::swizzle_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
                                                   : CU_TENSOR_MAP_SWIZZLE_32B;
+    // Rows that start off 256 bytes would fetch two such lines for every one that a box needs.
+    const auto promotion = strides[0] % 256 == 0 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+                                                 : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
     const CUresult status = detail::tensor_map_encoder()(
         &result.descriptor, type, 3, data, sizes, strides, box, steps,
-        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
         throw std::runtime_error("cuTensorMapEncodeTiled refused (batch, rows, cols) = (" +
                                  std::to_string(sizes[2]) + ", " + std::to_string(rows) + ", " +
