@@ -23,7 +23,7 @@ from tk.schedulers.walk import ceil_div, cluster_grid
 _WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
 _FRAGMENT_M = 16  # rows of one warp's accumulators
 _ACCUMULATOR_BYTES = 4
-_VECTOR_COLS = 64  # columns that a warp writes as vectors at a time
+_LINE_BYTES = 128
 
 
 def stage_seconds(instance: Instance, device: Device) -> float:
@@ -40,11 +40,13 @@ def stage_seconds(instance: Instance, device: Device) -> float:
     moved = num_wgmma * wgmma_bytes + (tile_m + tile_n) * tile_k * size
     shared = moved / device.shared_bandwidth
     overhead = device.stage_overhead_s / instance.consumer_warpgroups
-    return max(tensor, shared) * _tile_factor(instance, device) + overhead
+    return max(tensor, shared) * device.tile_factors.get(instance.tile, 1.0) + overhead
 
 
-def _tile_factor(instance: Instance, device: Device) -> float:
-    return device.tile_factors.get(instance.tile, 1.0)
+def _lines_touched(k: int, other: int, major: str) -> int:
+    """Lines of the cache in which a loaded row of 128 bytes lies, if the operand is dense."""
+    contiguous = k if major == "k" else other
+    return 1 if contiguous * DTYPE_BYTES["bf16"] % _LINE_BYTES == 0 else 2
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,6 @@ class GemmCost:
     ) -> None:
         self.problem, self.device, self.instance = problem, device, instance
         self.splits = splits
-        self.tile_factor = _tile_factor(instance, device)
         shape = GemmShape.of(problem, device, instance, cluster, splits)
         self.shape = shape
         cluster_size = cluster[0] * cluster[1]
@@ -118,8 +119,9 @@ class GemmCost:
         size = DTYPE_BYTES[problem.dtype]
         out_size = DTYPE_BYTES[problem.out_dtype]
         consumers = instance.consumer_warpgroups
-        by_vectors = problem.stored_by_vectors and instance.tile_n % _VECTOR_COLS == 0
-        store = device.store_bandwidth if by_vectors else device.element_store_bandwidth
+        store = device.element_store_bandwidth
+        if problem.stored_by_vectors:
+            store = device.store_bandwidth
         k_tiles = ceil_div(shape.k_tiles, splits)
         fraction = 1.0 if instance.loader == "tma" else device.gather_fraction
         tile_out = problem.m * problem.n / (shape.tiles_m * shape.tiles_n)
@@ -145,7 +147,9 @@ class GemmCost:
         self.out_bytes = float(problem.batch * problem.m * problem.n * out_size)
         tiles = shape.rows * shape.cols * problem.batch
         self.l2_bytes = tiles * (self.row_bytes + self.col_bytes)
-        self.l2_seconds = self.l2_bytes / device.l2_bandwidth
+        asked = self.row_bytes * _lines_touched(problem.k, problem.m, problem.a_major)
+        asked += self.col_bytes * _lines_touched(problem.k, problem.n, problem.b_major)
+        self.l2_seconds = tiles * asked / device.l2_bandwidth
         self.padding_seconds = 0.0
         if instance.loader == "tma":
             lines_m = shape.tiles_m * instance.tile_m - problem.m
@@ -247,7 +251,7 @@ class GemmCost:
         split = self.partial + self.reduction
         busy = device.fill_s + loop + tail + split
         joules = (
-            self.problem.flops * device.joules_per_flop * self.tile_factor
+            self.problem.flops * device.joules_per_flop
             + self.l2_bytes * device.joules_per_l2_byte
             + (read_bytes + self.out_bytes) * device.joules_per_dram_byte
         )
