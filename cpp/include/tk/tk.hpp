@@ -4,5 +4,6 @@
 #include "tk/block/split_k.hpp"
 #include "tk/grid/launch.hpp"
 #include "tk/grid/order.hpp"
+#include "tk/grid/tile_tasks.hpp"
 #include "tk/tile/functions.hpp"
 #include "tk/tile/group.hpp"

@@ -18,8 +18,8 @@ struct matmul {
     static constexpr int rows = TileM / Consumers;  // of one consumer
     static constexpr int slice_k = 64;  // a stage holds its K in slices as wide as the swizzle
     static constexpr int slices = TileK / slice_k;
-    static_assert(TileK % slice_k == 0, "matmul: tile_k must be a multiple of 64");
-    static_assert(rows % 64 == 0, "matmul: a consumer needs a multiple of 64 rows");
+    static_assert(TileK % slice_k == 0 && rows % 64 == 0,
+                  "matmul: tile_k and the rows of a consumer must be multiples of 64");
     static_assert(TileN == 16 || TileN == 32 || TileN % 64 == 0,
                   "matmul: tile_n must be 16, 32 or a multiple of 64");
 
@@ -49,47 +49,25 @@ struct matmul {
     using a_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::a_tile>>;
     using b_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::b_tile>>;
 
+    using common_state = tile_task;
     struct globals {
         lcf_config config;
-        tile_order order;  // over cluster tiles
-        split_k split;
-        int batch;
+        tile_tasks<TileM, TileN> tasks;
         a_source a;
         b_source b;
         matmul_epilogue<T, TileN> epilogue;
     };
 
-    // A task: one split of the output tile at `at`. `tile` is its number among all.
-    struct common_state {
-        coord at;
-        multicast along_n, along_m;
-        int split, k_begin, tile;
-    };
-
     static TK_DEVICE int common_setup(const globals& g, const cluster_tile& place, int task,
                                       common_state& common) {
-        const cluster_shape& shape = g.config.cluster;
-        const int tiles = g.order.rows * g.order.cols;
-        const int tile = g.split.splits == 1 ? task : task / g.split.splits;
-        const int batch = g.batch == 1 ? 0 : tile / tiles;
-        const tile_coord position = g.order.at(tile - batch * tiles);
-        common.at = {batch, (position.row * shape.m + place.m) * TileM,
-                     (position.col * shape.n + place.n) * TileN};
-        common.along_n = place.along_n, common.along_m = place.along_m;
-        common.split = task - tile * g.split.splits;
-        common.k_begin = g.split.begin(common.split);
-        common.tile = (tile * shape.m + place.m) * shape.n + place.n;
-        return g.split.count(common.split);
+        return g.tasks.get(task, place, g.config.cluster, common);
     }
 
     struct producer {
         static constexpr int warps = gathers ? 4 : 1, arrivals = warps;
 
         static TK_DEVICE void prefetch(const globals& g) {
-            if constexpr (!gathers) {
-                tma::prefetch_descriptor(g.a);
-                tma::prefetch_descriptor(g.b);
-            }
+            if constexpr (!gathers) tma::prefetch_descriptors(g.a, g.b);
         }
 
         template <class Args>
@@ -150,13 +128,13 @@ struct matmul {
             warpgroup::template mma_async_wait<0>(product);
             args.release();
             const int part = args.consumer;
-            const auto& [tile_at, along_n, along_m, split, k_begin, tile] = args.common;
-            const coord at = {tile_at.batch, tile_at.row + part * rows, tile_at.col};
-            const auto& epilogue = args.g.epilogue;
-            if (args.g.split.splits > 1 &&
-                !args.g.split.sum(product, split, tile * Consumers + part, epilogue.rows - at.row,
-                                  &args.scratch.votes[part], 1 + part)) {
-                return;
+            const tile_task& task = args.common;
+            const coord at = {task.at.batch, task.at.row + part * rows, task.at.col};
+            const auto& [config, tasks, a, b, epilogue] = args.g;
+            if (tasks.split.splits > 1 &&
+                !tasks.split.sum(product, task.split, task.tile * Consumers + part,
+                                 epilogue.rows - at.row, &args.scratch.votes[part], 1 + part)) {
+                return;  // another block adds this part to its own
             }
             epilogue.store(product, at, args.scratch.out[part], args.state.turn, 1 + part);
         }

@@ -55,24 +55,23 @@ struct matmul_runner {
             e.out = make_gl<typename matmul_epilogue<T, K::tile_n>::tile>(
                 static_cast<T*>(at.out), p.batch, p.m, p.n, p.out_strides[2], p.out_strides[0]);
         }
-        g.batch = int(p.batch);
-        g.split =
-            split_k(p.splits, int((p.k + K::tile_k - 1) / K::tile_k), at.workspace, at.counters);
-        const auto tiles = [](int64_t size, int tile, int cluster) {
-            return int((size + int64_t(tile) * cluster - 1) / (int64_t(tile) * cluster));
-        };
-        g.order = tile_order(p.order_kind, p.order_param, tiles(p.m, K::tile_m, p.cluster_m),
-                             tiles(p.n, K::tile_n, p.cluster_n), at.order_table);
-        g.config = {p.num_stages,
-                    int(p.batch * g.order.rows * g.order.cols * p.splits),
-                    {p.cluster_m, p.cluster_n}};
+        const int k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
+        const cluster_shape cluster{p.cluster_m, p.cluster_n};
+        g.tasks = {int(p.batch),
+                   p.m,
+                   p.n,
+                   cluster,
+                   p.order_kind,
+                   p.order_param,
+                   at.order_table,
+                   split_k(p.splits, k_tiles, at.workspace, at.counters)};
+        g.config = {p.num_stages, g.tasks.count(), cluster};
         if constexpr (!K::gathers) {  // what no other cluster reads need not stay in the cache
-            if (g.order.cols == 1) g.a.keep = eviction::first;
-            if (g.order.rows == 1) g.b.keep = eviction::first;
+            if (g.tasks.order.cols == 1) g.a.keep = eviction::first;
+            if (g.tasks.order.rows == 1) g.b.keep = eviction::first;
         }
-        const int blocks = p.cluster_m * p.cluster_n;
         launch<template_type>(
-            g, {p.grid, blocks,
+            g, {p.grid, cluster.blocks(),
                 template_type::fixed_bytes + p.num_stages * template_type::bytes_per_stage,
                 p.device, at.stream});
     }

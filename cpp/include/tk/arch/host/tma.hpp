@@ -175,8 +175,8 @@ inline void advance_stores(size_t unread, size_t unwritten) {
 
 namespace tma {
 
-template <class T, shared_tile S>
-void prefetch_descriptor(const gl<T, S>&) {}
+template <class... Tensors>
+void prefetch_descriptors(const Tensors&...) {}
 
 // Loads the tile at `at`; elements outside the tensor become 0. Completes S::bytes on `bar`. By
 // one warp.

@@ -73,9 +73,12 @@ TK_DEVICE void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
 
 }  // namespace detail
 
-template <class T, shared_tile S>
-TK_DEVICE void prefetch_descriptor(const gl<T, S>& tensor) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&tensor.descriptor) : "memory");
+template <class... Tensors>
+TK_DEVICE void prefetch_descriptors(const Tensors&... tensors) {
+    const auto prefetch = [](const tma_descriptor& descriptor) {
+        asm volatile("prefetch.tensormap [%0];" ::"l"(&descriptor) : "memory");
+    };
+    (prefetch(tensors.descriptor), ...);
 }
 
 // Loads the tile at `at`; elements outside the tensor become 0. Completes S::bytes on `bar`. By
