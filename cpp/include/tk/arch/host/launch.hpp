@@ -8,6 +8,15 @@
 
 TK_NAMESPACE_BEGIN
 
+// There is one host, and it is always current.
+class device_scope {
+  public:
+    explicit device_scope(int) {}
+    ~device_scope() {}
+    device_scope(const device_scope&) = delete;
+    device_scope& operator=(const device_scope&) = delete;
+};
+
 // A gl for copies of tile S, each shared by `parts` blocks. Strides in elements.
 template <shared_tile S>
 gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t rows, int64_t cols,

@@ -96,14 +96,15 @@ inline void arrive(semaphore& sem, uint32_t mask,
     if (mask >> blocks.size() != 0) machine::fail("cluster::arrive: a block is not of the cluster");
     for (machine::block_context& block : blocks) {
         if ((mask >> block.rank & 1u) == 0) continue;
+        const bool remote = &block != machine::self().block;
+        if (remote && block.running_warps.load(std::memory_order_relaxed) == 0) {
+            machine::fail("cluster::arrive: block " + std::to_string(block.index) +
+                          " has exited (cluster::sync)");
+        }
         machine::barrier& at = machine::barrier_of(sem, block);
-        if (&block != machine::self().block) {
+        if (remote) {
             machine::require_fenced(at);
             block.accesses.note_remote_arrival(machine::self().clock);
-            if (block.running_warps.load(std::memory_order_relaxed) == 0) {
-                machine::fail("arrives at " + at.name() + " of block " +
-                              std::to_string(block.index) + ", which has exited");
-            }
         }
         at.publish_arrival();
         machine::require(at, at.arrive(machine::self().clock));

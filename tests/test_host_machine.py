@@ -1,0 +1,42 @@
+"""The host architecture's emulated machine: its operations, its messages, and its layouts against
+the swizzle that the hardware documents."""
+
+from __future__ import annotations
+
+import host_programs
+import pytest
+
+pytestmark = pytest.mark.slow
+_FLAVOURS = ["plain", "thread"]
+
+# ThreadSanitizer does not support new threads in a child of a process with several.
+_NOT_UNDER_THREAD = {"a_forked_child_can_launch"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _builds() -> None:
+    host_programs.start_builds(
+        [("host_machine_check", flavour) for flavour in _FLAVOURS]
+        + [("host_swizzle_check", "plain")]
+    )
+
+
+@pytest.mark.parametrize("flavour", _FLAVOURS)
+def test_every_operation_does_what_it_says_and_every_misuse_is_named(flavour: str) -> None:
+    names = host_programs.run("host_machine_check", flavour, "list").stdout.split()
+    assert len(names) > 25
+    if flavour == "thread":
+        names = [name for name in names if name not in _NOT_UNDER_THREAD]
+    # Some of the misuses are races, which both the machine and ThreadSanitizer report.
+    environment = {"TSAN_OPTIONS": "exitcode=0"}
+    done = host_programs.run("host_machine_check", flavour, *names, environment=environment)
+    assert done.stdout == ""
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_swizzled_layout_is_the_hardware_s() -> None:
+    done = host_programs.run("host_swizzle_check", "plain")
+    assert "WRONG" not in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    widths = {line.split("swizzle ")[1].split(":")[0] for line in done.stdout.splitlines()}
+    assert widths == {"32", "64", "128"}

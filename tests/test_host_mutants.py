@@ -1,0 +1,177 @@
+"""Every synchronisation operation of the kernel and of its template is needed: each is left out in
+turn, on the host architecture, and something must notice: a NaN, a wrong value, an access that no
+barrier orders, a proxy that is not fenced, or a deadlock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import host_programs
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Site:
+    """A synchronisation operation in the source, of one instance of a template."""
+
+    operation: str
+    file: str
+    line: int
+    text: str  # as the programs write it
+
+    @staticmethod
+    def parse(text: str) -> Site:
+        operation, place, _ = text.split(" ", 2)
+        file, line = place.split(":")
+        return Site(operation, file, int(line), text)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that passes a number of sites; more tasks than blocks and more K tiles than stages, so
+    that everything is used again."""
+
+    program: str
+    arguments: tuple[str, ...]
+    # Operations that this run does not need, with the reason: (operation, file, which one in it).
+    harmless: dict[tuple[str, str, int], str]
+
+
+_SMALL = "stages=2,grid=4,watchdog=3"
+_SINGLE_BLOCK = {
+    ("cluster::sync", "lcf.hpp", 1): "a block alone has no other that might still write into it",
+}
+_NO_TMA_OUTPUT = {
+    ("store_async_read_wait", "lcf.hpp", 0): "the template's, for kernels that store by TMA",
+}
+CASES = {
+    # three pieces a tile, operands with M and N contiguous, multicast along N
+    "mn": Case(
+        "host_matmul_check", (f"instance=mn,m=300,n=560,k=200,cluster_n=2,{_SMALL}",), harmless={}
+    ),
+    # two pieces a tile, operands with K contiguous, multicast along M
+    "kk": Case(
+        "host_matmul_check", (f"instance=kk,m=300,n=272,k=200,cluster_m=2,{_SMALL}",), harmless={}
+    ),
+    "split": Case(
+        "host_matmul_check",
+        (f"instance=kk_fp32,m=300,n=272,k=264,splits=2,{_SMALL}",),
+        harmless=_SINGLE_BLOCK | _NO_TMA_OUTPUT,
+    ),
+    "gather": Case(
+        "host_matmul_check",
+        (f"instance=gather,m=300,n=136,k=200,{_SMALL}",),
+        harmless=_SINGLE_BLOCK
+        | {
+            ("fence_semaphore_init", "lcf.hpp", 0): "neither TMA nor another block arrives",
+        },
+    ),
+    # without the template, and output by TMA
+    "user": Case("host_user_kernel", ("4",), harmless={}),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _builds() -> None:
+    host_programs.start_builds(
+        [
+            ("host_matmul_check", "plain"),
+            ("host_user_kernel", "plain"),
+            ("host_user_kernel", "thread"),
+        ]
+    )
+
+
+@cache
+def _sites(name: str) -> tuple[Site, ...]:
+    case = CASES[name]
+    done = host_programs.run(case.program, "plain", "sites", *case.arguments)
+    verdict, *lines = done.stdout.splitlines()
+    assert verdict == "ok", "the kernel as it is"
+    return tuple(Site.parse(line) for line in lines)
+
+
+def _verdict(name: str, site: Site, flavour: str = "plain", check: bool = True) -> str:
+    """What the program says without the operations of a site; a race report counts as such."""
+    case = CASES[name]
+    environment = {} if check else {"TK_HOST_CHECK": "0"}
+    done = host_programs.run(
+        case.program, flavour, "drop", site.text, *case.arguments, environment=environment
+    )
+    if "ThreadSanitizer: data race" in done.stderr:
+        return "race"
+    return done.stdout.strip()
+
+
+def _is_harmless(name: str, site: Site) -> bool:
+    lines = sorted(
+        {
+            other.line
+            for other in _sites(name)
+            if (other.operation, other.file) == (site.operation, site.file)
+        }
+    )
+    return (site.operation, site.file, lines.index(site.line)) in CASES[name].harmless
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_synchronisation_left_out_is_caught(name: str) -> None:
+    sites = _sites(name)
+    with ThreadPoolExecutor(max_workers=2) as executor:
+        verdicts = list(executor.map(lambda site: _verdict(name, site), sites))
+    missed = {site.text for site, verdict in zip(sites, verdicts, strict=True) if verdict == "ok"}
+    assert missed == {site.text for site in sites if _is_harmless(name, site)}
+
+
+def test_every_site_is_needed_by_some_case() -> None:
+    needed: set[tuple[str, str, int]] = set()
+    passed: set[tuple[str, str, int]] = set()
+    for name in CASES:
+        for site in _sites(name):
+            place = (site.operation, site.file, site.line)
+            passed.add(place)
+            if not _is_harmless(name, site):
+                needed.add(place)
+    assert passed == needed
+
+
+_CALL = re.compile(
+    r"\b(init_semaphores|fence_semaphore_init|wait|arrive|expect_bytes|sync|mma_async_wait"
+    r"|store_async_read_wait|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn)"
+    r"(<[^<>()]*>)?\("
+)
+
+
+def _calls() -> Iterator[tuple[str, int]]:
+    """The file and line of every call of a synchronisation operation in the kernel's sources."""
+    folder = host_programs.ROOT / "cpp"
+    sources: list[Path] = [
+        *sorted((folder / "include" / "tk" / "block").glob("*.hpp")),
+        *sorted((folder / "kernels" / "gemm").glob("*.hpp")),
+    ]
+    for source in sources:
+        for number, line in enumerate(source.read_text().splitlines(), start=1):
+            code = line.split("//")[0]
+            if _CALL.search(code) and "TK_DEVICE" not in code:
+                yield source.name, number
+
+
+def test_the_cases_pass_every_synchronisation_in_the_source() -> None:
+    passed = {(site.file, site.line) for name in CASES for site in _sites(name)}
+    assert set(_calls()) - passed == set()
+
+
+@pytest.mark.parametrize("operation", ["wait", "mma_async_wait", "group::sync"])
+def test_thread_sanitizer_sees_it_without_the_machine_s_own_log(operation: str) -> None:
+    """Two witnesses that share nothing: the log of accesses, and ThreadSanitizer."""
+    sites = [site for site in _sites("user") if site.operation == operation]
+    assert sites
+    for site in sites:
+        assert _verdict("user", site, flavour="thread", check=False) != "ok", site.text
