@@ -24,6 +24,7 @@ struct matmul_runner {
 
     static void run(const tk_matmul_problem& p, const tk_matmul_pointers& at) {
         using layout = typename K::layout;
+        const device_scope scope(p.device);
         globals g{};
         auto* a = static_cast<T*>(const_cast<void*>(at.a));
         auto* b = static_cast<T*>(const_cast<void*>(at.b));
@@ -48,9 +49,10 @@ struct matmul_runner {
         if (at.c != nullptr) e.c = make_any(at.c, p.c_dtype, p.c_strides);
         e.out_any = make_any(at.out, p.out_dtype, p.out_strides);
         e.rows = int(p.m), e.cols = int(p.n);
+        // A column count of whole 16-byte units: what lies beside the output stays as it is.
         e.by_tma = at.c == nullptr && at.bias == nullptr && p.activation == TK_NONE &&
-                   p.out_dtype == dtype_code<T> && e.out_any.by_vectors && p.out_strides[0] > 0 &&
-                   p.out_strides[2] >= 0;
+                   p.out_dtype == dtype_code<T> && e.out_any.by_vectors && p.n % 8 == 0 &&
+                   p.out_strides[0] > 0 && p.out_strides[2] >= 0;
         if (e.by_tma) {
             e.out = make_gl<typename matmul_epilogue<T, K::tile_n>::tile>(
                 static_cast<T*>(at.out), p.batch, p.m, p.n, p.out_strides[2], p.out_strides[0]);

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -82,27 +83,49 @@ gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t
     return result;
 }
 
-// Launches Template::run on the stream. Leaves the current device as it was.
+// Makes a device current while it lives, with its context: TMA descriptors are refused on a thread
+// that has none yet, such as one of autograd's.
+class device_scope {
+  public:
+    explicit device_scope(int device) {
+        detail::check(cudaGetDevice(&before_), "cudaGetDevice");
+        thread_local uint64_t visited = 0;  // by this thread, a bit a device
+        const uint64_t bit = uint64_t(1) << (device & 63);
+        if (before_ != device || (visited & bit) == 0) {
+            detail::check(cudaSetDevice(device), "cudaSetDevice");
+            visited |= bit;
+        }
+        restores_ = before_ != device;
+    }
+    ~device_scope() {
+        if (restores_) cudaSetDevice(before_);
+    }
+    device_scope(const device_scope&) = delete;
+    device_scope& operator=(const device_scope&) = delete;
+
+  private:
+    int before_ = 0;
+    bool restores_ = false;
+};
+
+// Launches Template::run on the stream; the device is current (`device_scope`).
 template <class Template>
 void launch(const typename Template::globals& g, const launch_config& config) {
-    int current = 0;
-    detail::check(cudaGetDevice(&current), "cudaGetDevice");
-    struct restore {
-        int device;
-        ~restore() {
-            if (device >= 0) cudaSetDevice(device);
-        }
-    } guard{-1};
-    if (current != config.device) {
-        detail::check(cudaSetDevice(config.device), "cudaSetDevice");
-        guard.device = current;
-    }
     auto* kernel = &detail::kernel_entry<Template>;
-    // The limit belongs to the function on one device; asking again costs less than a table of
-    // what was asked where.
-    detail::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       int(config.shared_bytes)),
-                  "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+    // The limit belongs to the function on one device, and is raised to the most a block may have:
+    // a smaller one would be in the way of another thread's deeper ring.
+    static std::atomic<uint64_t> raised{0};
+    const uint64_t bit = uint64_t(1) << (config.device & 63);
+    if ((raised.load(std::memory_order_relaxed) & bit) == 0) {
+        int most = 0;
+        detail::check(
+            cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, config.device),
+            "cudaDeviceGetAttribute(MaxSharedMemoryPerBlockOptin)");
+        detail::check(
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+            "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+        raised.fetch_or(bit, std::memory_order_relaxed);
+    }
     cudaLaunchAttribute attributes[1];
     attributes[0].id = cudaLaunchAttributeClusterDimension;
     attributes[0].val.clusterDim = {unsigned(config.cluster_blocks), 1, 1};
