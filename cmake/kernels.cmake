@@ -3,7 +3,7 @@
 #
 # A line of cpp/kernels/FOLDER/instances.inc, say
 #     TK_MATMUL_INSTANCE(bf16, k, k, tma, 128, 256, 64, 2)
-# becomes, for the GPU, a file of its own with the line TK_DEFINE_MATMUL_INSTANCE(0, bf16, k, …);
+# becomes, for the GPU, a file of its own with the line TK_DEFINE_MATMUL_INSTANCE(bf16, k, …);
 # for the host, several lines share a file, since most of the time goes into the headers.
 set(tk_generated "${CMAKE_BINARY_DIR}/generated")
 set(tk_host_instances_per_file 8)
@@ -32,7 +32,7 @@ function(tk_add_family folder family)
   set(host_text "")
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^TK_${FAMILY}_INSTANCE\\((.*)\\).*$" "\\1" arguments "${line}")
-    set(definition "TK_DEFINE_${FAMILY}_INSTANCE(${index}, ${arguments})\n")
+    set(definition "TK_DEFINE_${FAMILY}_INSTANCE(${arguments})\n")
     string(REGEX REPLACE "[^A-Za-z0-9]+" "_" name "${family}_${arguments}")
     tk_write("${tk_generated}/cuda/${name}.cu" "${include}${definition}")
     list(APPEND cuda_sources "${tk_generated}/cuda/${name}.cu")

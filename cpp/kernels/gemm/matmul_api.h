@@ -47,22 +47,23 @@ typedef struct tk_matmul_problem {
 
 typedef struct tk_matmul_pointers {
     const void *a, *b, *c, *bias;  // c and bias may be null
-    void *out;
-    const int32_t *order_table;  // order_kind 5: one entry a cluster tile, row << 16 | column
-    float *workspace;            // tk_matmul_workspace_bytes
-    int32_t *counters;           // tk_matmul_num_counters; 0 before the first call, 0 after each
-    void *stream;
+    void* out;
+    const int32_t* order_table;  // order_kind 5: one entry a cluster tile, row << 16 | column
+    float* workspace;            // tk_matmul_workspace_bytes
+    int32_t* counters;           // tk_matmul_num_counters; 0 before the first call, 0 after each
+    void* stream;
 } tk_matmul_pointers;
 
 int tk_abi_version(void);
 int tk_num_matmul_instances(void);
-int tk_get_matmul_instance(int index, tk_matmul_instance *out);
-int64_t tk_matmul_workspace_bytes(const tk_matmul_problem *);
-int64_t tk_matmul_num_counters(const tk_matmul_problem *);
-int tk_matmul(const tk_matmul_problem *, const tk_matmul_pointers *);
-const char *tk_last_error(void);
-int tk_order_tile(int kind, int param, int rows, int cols, const int32_t *table, int64_t index,
-                  int32_t *row, int32_t *col);
+int tk_get_matmul_instance(int index, tk_matmul_instance* out);
+// Both are 0 without splits, and -1 (see tk_last_error) for a plan that is none.
+int64_t tk_matmul_workspace_bytes(const tk_matmul_problem*);
+int64_t tk_matmul_num_counters(const tk_matmul_problem*);
+int tk_matmul(const tk_matmul_problem*, const tk_matmul_pointers*);
+const char* tk_last_error(void);
+int tk_order_tile(int kind, int param, int rows, int cols, const int32_t* table, int64_t index,
+                  int32_t* row, int32_t* col);
 
 #ifdef __cplusplus
 }

@@ -82,6 +82,21 @@ void check_plan(const tk_matmul_problem& p) {
     check(covered_tiles(p) * p.splits < (int64_t(1) << 31), "more than 2^31 tiles");
 }
 
+// The output tiles of which parts are parked: none without splits.
+int64_t parked_tiles(const tk_matmul_problem& p) {
+    return p.splits <= 1 ? 0 : covered_tiles(exchanged(p));
+}
+
+template <class F>
+int64_t or_minus_one(F&& f) {
+    try {
+        return f();
+    } catch (const std::exception& error) {
+        last_error = error.what();
+        return -1;
+    }
+}
+
 }  // namespace
 
 TK_NAMESPACE_END
@@ -101,15 +116,17 @@ int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
 }
 
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
-    if (p->splits <= 1) return 0;
-    const tk_matmul_instance& info = tk::entry_of(*p).info;
-    return tk::covered_tiles(tk::exchanged(*p)) * p->splits * info.tile_m * info.tile_n *
-           int64_t(sizeof(float));
+    return tk::or_minus_one([&]() -> int64_t {
+        const tk_matmul_instance& info = tk::entry_of(*p).info;
+        return tk::parked_tiles(*p) * p->splits * info.tile_m * info.tile_n *
+               int64_t(sizeof(float));
+    });
 }
 
 int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
-    if (p->splits <= 1) return 0;
-    return tk::covered_tiles(tk::exchanged(*p)) * tk::entry_of(*p).info.consumer_warpgroups;
+    return tk::or_minus_one([&]() -> int64_t {
+        return tk::parked_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
+    });
 }
 
 int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {

@@ -105,15 +105,14 @@ constexpr bool b_k = true, b_n = false;  // is b?
 
 TK_NAMESPACE_END
 
-// The index is the build's; an entry is found by its line.
-#define TK_DEFINE_MATMUL_INSTANCE(index, dtype, a, b, loader, tile_m, tile_n, tile_k, consumers) \
-    TK_NAMESPACE_BEGIN                                                                           \
-    matmul_entry TK_MATMUL_ENTRY(dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)() {     \
-        using T = matmul_words::dtype;                                                           \
-        using kernel = matmul<T, matmul_words::a_##a, matmul_words::b_##b, loader_kind::loader,  \
-                              tile_m, tile_n, tile_k, consumers>;                                \
-        return matmul_runner<kernel, T>::entry(                                                  \
-            #dtype "_" #a #b "_" #loader "_" #tile_m "x" #tile_n "x" #tile_k,                    \
-            matmul_words::a_##a ? 1 : 0, matmul_words::b_##b ? 0 : 1, consumers);                \
-    }                                                                                            \
+#define TK_DEFINE_MATMUL_INSTANCE(dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)       \
+    TK_NAMESPACE_BEGIN                                                                          \
+    matmul_entry TK_MATMUL_ENTRY(dtype, a, b, loader, tile_m, tile_n, tile_k, consumers)() {    \
+        using T = matmul_words::dtype;                                                          \
+        using kernel = matmul<T, matmul_words::a_##a, matmul_words::b_##b, loader_kind::loader, \
+                              tile_m, tile_n, tile_k, consumers>;                               \
+        return matmul_runner<kernel, T>::entry(                                                 \
+            #dtype "_" #a #b "_" #loader "_" #tile_m "x" #tile_n "x" #tile_k,                   \
+            matmul_words::a_##a ? 1 : 0, matmul_words::b_##b ? 0 : 1, consumers);               \
+    }                                                                                           \
     TK_NAMESPACE_END

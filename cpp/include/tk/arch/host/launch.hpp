@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tk/arch/host/grid_run.hpp"
+#include "tk/grid/launch_config.hpp"
 
 TK_NAMESPACE_BEGIN
 

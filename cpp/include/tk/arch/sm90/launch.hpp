@@ -8,6 +8,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "tk/arch/sm90/tma.hpp"
+#include "tk/grid/launch_config.hpp"
+
 TK_NAMESPACE_BEGIN
 
 namespace detail {
