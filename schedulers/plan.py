@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,13 @@ class Plan:
     swapped: bool = False
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False)
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
+    # What decides the launch, as JSON without the runners-up. Made at once and kept: an operator's
+    # schema takes a string, and a compiler that traces the call can only read one that is there.
+    text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        record = {**self._decision(), "alternatives": [], "rejected": []}
+        object.__setattr__(self, "text", json.dumps(record, sort_keys=True))
 
     @property
     def choice(self) -> Choice:
@@ -118,17 +126,22 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, from which `from_dict` makes the same plan again."""
         return {
+            **self._decision(),
+            "alternatives": [
+                {"choice": c.choice.to_dict(), "prediction": c.prediction.to_dict()}
+                for c in self.alternatives
+            ],
+            "rejected": [{"what": r.what, "reason": r.reason} for r in self.rejected],
+        }
+
+    def _decision(self) -> dict[str, Any]:
+        return {
             "version": _VERSION,
             "family": self.problem.family,
             "problem": self.problem.to_dict(),
             "device": self.device.to_dict(),
             "choice": self.choice.to_dict(),
             "prediction": self.prediction.to_dict(),
-            "alternatives": [
-                {"choice": c.choice.to_dict(), "prediction": c.prediction.to_dict()}
-                for c in self.alternatives
-            ],
-            "rejected": [{"what": r.what, "reason": r.reason} for r in self.rejected],
         }
 
     @staticmethod

@@ -6,7 +6,7 @@ see (autograd, torch.compile, modes, transforms, tracing, subclasses) goes throu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -32,10 +32,6 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _transforms = torch._C._functorch.peek_interpreter_stack
 _tracing = torch._C._get_tracing_state
-
-# The plan's text as a constant of a compiled graph.
-_compiler: Any = torch.compiler
-_constant_text: Callable[[Plan], str] = _compiler.assume_constant_result(plan_to_text)
 
 
 def matmul(
@@ -159,7 +155,7 @@ def _dispatched(
     plan: Plan | None,
 ) -> torch.Tensor:
     """The call as torch's dispatcher sees it."""
-    text = None if plan is None else _constant_text(plan)
+    text = None if plan is None else plan_to_text(plan)
     if out is None:
         result: torch.Tensor = matmul_op(a, b, bias, c, activation, alpha, beta, out_dtype, text)
         return result

@@ -94,22 +94,11 @@ def _check_major(operand: str, major: str, legal: tuple[str, ...]) -> None:
     )
 
 
-_texts: dict[int, tuple[Plan, str]] = {}
-
-
 def plan_to_text(plan: Plan) -> str:
-    """What of the plan decides the launch, as JSON. A few recent texts are remembered."""
+    """What of the plan decides the launch, as JSON. A compiler's trace can follow this."""
     if not isinstance(plan, Plan):
         raise wrong_type(OPERATION, "plan", plan, "a tk.schedulers.Plan or None")
-    found = _texts.get(id(plan))
-    if found is not None and found[0] is plan:
-        return found[1]
-    record = {**plan.to_dict(), "alternatives": [], "rejected": []}
-    text = json.dumps(record, sort_keys=True)
-    if len(_texts) >= 64:
-        _texts.clear()
-    _texts[id(plan)] = (plan, text)
-    return text
+    return plan.text
 
 
 @lru_cache(maxsize=64)
