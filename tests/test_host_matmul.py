@@ -33,7 +33,9 @@ def _builds() -> None:
 @pytest.mark.parametrize("instance", _INSTANCES)
 @pytest.mark.parametrize("flavour", host_programs.FLAVOURS)
 def test_the_product_is_exact_and_the_sanitizers_are_silent(flavour: str, instance: str) -> None:
-    cases = [f"instance={instance},{case}" for case in _CASES]
+    # Only TMA multicasts: no plan has a cluster for the gather loader.
+    wanted = [case for case in _CASES if instance != "gather" or "cluster" not in case]
+    cases = [f"instance={instance},{case}" for case in wanted]
     done = host_programs.run(_PROGRAM, flavour, *cases)
     assert dict(zip(cases, done.stdout.splitlines(), strict=False)) == dict.fromkeys(cases, "ok")
     assert done.stderr == ""

@@ -96,9 +96,10 @@ struct lcf {
         // Three warps prepare at once: one the barriers, one the descriptors, and each of those
         // that work on tasks its first.
         if (warp::groupid() == 1) {
-            init_semaphores(block.barriers.full, g.config.num_stages, K::producer::arrivals);
+            init_semaphores(block.barriers.full, g.config.num_stages, K::producer::arrivals,
+                            "full");
             init_semaphores(block.barriers.empty, g.config.num_stages,
-                            K::num_consumer_warpgroups * 4 * place.num_loaders);
+                            K::num_consumer_warpgroups * 4 * place.num_loaders, "empty");
             fence_semaphore_init();
         } else if (warp::groupid() == 2) {
             K::producer::prefetch(g);
