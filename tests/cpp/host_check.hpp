@@ -50,6 +50,7 @@ inline void fails(const std::vector<std::string>& words, const script::globals& 
         require(message.find(word) != std::string::npos,
                 "\"" + word + "\" is not in the message: " + message);
     }
+    machine::settings().watchdog_seconds = 10;
     run([] {});
 }
 

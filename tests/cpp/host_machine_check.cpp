@@ -47,7 +47,6 @@ const test_table tests = {
      }},
     {"polling_for_ever_is_ended_by_the_watchdog",
      [] {
-         const double before = machine::settings().watchdog_seconds;
          machine::settings().watchdog_seconds = 0.3;
          fails({"watchdog", "warp 0 of block 0 waits for ready[1], phase 0"}, [] {
              init(1);
@@ -56,7 +55,6 @@ const test_table tests = {
                  }
              }
          });
-         machine::settings().watchdog_seconds = before;
      }},
     {"two_groups_at_one_named_barrier_are_an_error",
      [] { fails({"named barrier[2]"}, [] { warpgroup::sync(2); }); }},

@@ -85,6 +85,7 @@ struct warp_context {
     // For messages: what it waits for.
     std::atomic<const barrier*> waits_for{nullptr};
     std::atomic<uint64_t> waits_for_phases{0};
+    std::atomic<bool> exited{false};
 
     std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
     std::deque<pending_product> products;

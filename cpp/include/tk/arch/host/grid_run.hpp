@@ -53,7 +53,8 @@ class grid_run {
                 events_before = events;
                 last_change = now;
             } else if (patience > 0 && !state_.failed() && !running_.empty() &&
-                       std::chrono::duration<double>(now - last_change).count() > patience) {
+                       std::chrono::duration<double>(now - last_change).count() >
+                           (somebody_computes() ? 6 * patience : patience)) {
                 std::string waits;
                 for (auto& each : running_) {
                     waits += (waits.empty() ? "" : "; ") + each->cluster.describe_waits();
@@ -77,6 +78,17 @@ class grid_run {
             : cluster(state, index, count),
               engine(cluster, settings().seed * 1000003 + uint64_t(index)) {}
     };
+
+    // Whether a warp does not wait: it may be busy, or look at memory for ever.
+    bool somebody_computes() const {
+        return std::ranges::any_of(running_, [](const auto& each) {
+            return std::ranges::any_of(each->cluster.blocks, [](const block_context& block) {
+                return std::ranges::any_of(block.warps, [](const warp_context& warp) {
+                    return !warp.exited && warp.waits_for == nullptr;
+                });
+            });
+        });
+    }
 
     // At least two clusters at once, so that they can get in each other's way; more on machines
     // that have the cores for it.
@@ -131,7 +143,13 @@ class grid_run {
                 });
             }
         }
-        thread_pool::instance().submit(std::move(tasks));
+        try {
+            thread_pool::instance().submit(std::move(tasks));
+        } catch (const std::system_error& error) {
+            made.threads_left = 0;
+            state_.fail("launch: no threads for " + std::to_string(warps) +
+                        " warps: " + error.what());
+        }
     }
 
     void run_warp(warp_context& warp) {
@@ -146,6 +164,7 @@ class grid_run {
             state_.fail(warp.name() + ": an exception that is not a std::exception");
         }
         current_warp = nullptr;
+        warp.exited = true;
         warp.cluster->all_warps->withdraw();
         if (warp.cluster->progress.leave()) {
             state_.fail("deadlock: " + warp.cluster->describe_waits());

@@ -31,10 +31,13 @@ class thread_pool {
         return *current();
     }
 
+    // All of them, or none and std::system_error where there can be no more threads.
     void submit(std::vector<std::function<void()>> tasks) {
         std::lock_guard lock(mutex_);
+        for (; idle_ < tasks_.size() + tasks.size(); ++idle_) {
+            std::thread([this] { work(); }).detach();
+        }
         for (auto& task : tasks) tasks_.push_back(std::move(task));
-        for (; idle_ < tasks_.size(); ++idle_) std::thread([this] { work(); }).detach();
         changed_.notify_all();
     }
 

@@ -11,7 +11,8 @@ TK_NAMESPACE_BEGIN
 namespace machine {
 
 struct settings_type {
-    // TK_HOST_WATCHDOG, seconds: a launch in which nothing happens for so long is an error. 0: off.
+    // TK_HOST_WATCHDOG, seconds: a launch in which nothing happens for so long is an error, if all
+    // of its warps wait; after six times as long in any case. 0: off.
     std::atomic<double> watchdog_seconds{10.0};
     // TK_HOST_SEED: the order in which loads complete.
     std::atomic<uint64_t> seed{1};

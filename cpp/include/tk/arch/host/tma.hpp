@@ -76,8 +76,11 @@ void load_box(const load_copy& copy) {
 template <shared_tile S>
 void require_tile(const S& tile, const char* operation) {
     const block_context& block = *self().block;
+    if (!block.contains(&tile, S::bytes)) {
+        fail(std::string(operation) + ": " + tile_name<S>() + " is not in the shared memory");
+    }
     // The hardware swizzles addresses, the layout of a tile its offsets.
-    if (block.contains(&tile, S::bytes) && block.offset_of(&tile) % (S::swizzle_bytes * 8) != 0) {
+    if (block.offset_of(&tile) % (S::swizzle_bytes * 8) != 0) {
         fail(std::string(operation) + ": " + tile_name<S>() + " is not aligned to its swizzle");
     }
 }
@@ -100,8 +103,9 @@ void issue_load(S& tile, const tma_descriptor& map, load_copy copy, uint32_t mas
     copy.execute = &load_box<S>;
     copy.descriptor = &map;
     copy.bytes = int64_t(copy.rows) * S::panel_cols * int64_t(sizeof(typename S::dtype));
-    if (mask == 0 || mask >> cluster.blocks.size() != 0)
+    if (mask == 0 || mask >> cluster.blocks.size() != 0) {
         fail("a multicast mask is not of the cluster");
+    }
     for (block_context& block : cluster.blocks) {
         if ((mask >> block.rank & 1u) == 0) continue;
         copy.completes = &barrier_of(bar, block);
