@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 _PROGRAM = "host_matmul_check"
-# The first instance has large enough tiles for all; see `run` in tests/cpp/host_matmul_check.cpp.
+# What each is there for: `run` in tests/cpp/host_matmul_check.cpp.
 _INSTANCES = ["kk", "kk_fp32", "kn", "mn", "mk", "narrow", "gather"]
 
 _CASES = [
