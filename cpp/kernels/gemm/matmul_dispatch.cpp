@@ -72,6 +72,9 @@ void check_plan(const tk_matmul_problem& p) {
     const auto power_of_two = [](int x) { return x >= 1 && (x & (x - 1)) == 0; };
     check(power_of_two(p.cluster_m) && power_of_two(p.cluster_n) && p.cluster_m * p.cluster_n <= 8,
           "a cluster has 1, 2, 4 or 8 blocks either way, 8 at most");
+    // Its stages are filled by ordinary stores, which no other block of a cluster waits for.
+    check(info.loader == TK_LOADER_TMA || p.cluster_m * p.cluster_n == 1,
+          "the gather loader takes no clusters");
     check(p.grid >= 1 && p.grid % (p.cluster_m * p.cluster_n) == 0,
           "grid must be a positive multiple of the cluster's blocks");
     check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),
