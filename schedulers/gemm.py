@@ -155,11 +155,26 @@ def _cluster_reason(device: Device, instance: Instance, cluster: tuple[int, int]
     size = cluster[0] * cluster[1]
     if cluster[0] < 1 or cluster[1] < 1 or size > device.max_cluster:
         return f"cluster {cluster[0]}x{cluster[1]}: a cluster has 1 to {device.max_cluster} blocks"
+    if any(blocks & (blocks - 1) for blocks in cluster):
+        return f"cluster {cluster[0]}x{cluster[1]}: both numbers must be powers of two"
+    if _rows_shared(instance, cluster) % 8 != 0:
+        return (
+            f"cluster {cluster[0]}x{cluster[1]}: a block's part of a tile of"
+            f" {instance.tile_m}x{instance.tile_n} would be less than 8 rows"
+        )
     if size > device.num_sms:
         return f"cluster {cluster[0]}x{cluster[1]} needs more blocks than the device runs at once"
     if size > 1 and instance.loader != "tma":
         return f"cluster {cluster[0]}x{cluster[1]}: only the tma loader multicasts"
     return None
+
+
+def _rows_shared(instance: Instance, cluster: tuple[int, int]) -> int:
+    """The fewest rows of an operand's tile that one block of the cluster loads for all."""
+    # With K contiguous the rows are those of the output; else K's, in panels that are dealt whole.
+    a_rows = instance.tile_m // cluster[1] if instance.a_major == "k" else 8
+    b_rows = instance.tile_n // cluster[0] if instance.b_major == "k" else 8
+    return min(a_rows, b_rows) if a_rows % 8 == 0 and b_rows % 8 == 0 else 1
 
 
 def _splits_reason(splits: int, k_tiles: int) -> str | None:

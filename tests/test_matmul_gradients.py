@@ -234,3 +234,11 @@ def test_torch_func(device: str) -> None:
     torch.testing.assert_close(each[0], eager)
     with pytest.raises(ValueError, match=r"out is given inside a torch\.func transform"):
         func.vmap(lambda a: tk.matmul(a, b, out=torch.empty(20, 16).bfloat16()))(a)
+
+
+def test_relu_lets_the_gradient_of_nan_through_as_torch_does(device: str) -> None:
+    a = torch.full((2, 8), float("nan"), device=device).bfloat16().requires_grad_()
+    b = torch.ones(8, 8, device=device).bfloat16()
+    (ours,) = torch.autograd.grad(tk.matmul(a, b, activation="relu").sum(), a)
+    (theirs,) = torch.autograd.grad(torch.relu(torch.matmul(a, b)).sum(), a)
+    assert torch.equal(ours, theirs)

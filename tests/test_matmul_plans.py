@@ -199,3 +199,35 @@ def test_plan_matmul_checks_like_matmul() -> None:
         tk.plan_matmul(a, b)
     with pytest.raises(TypeError, match=r"alpha is str"):
         tk.plan_matmul(a, b, alpha="1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cluster", [(3, 1), (3, 2), (1, 3), (6, 1)])
+def test_a_cluster_is_powers_of_two(cluster: tuple[int, int]) -> None:
+    plan = tk.plan_matmul(random((520, 64)), random((64, 520)))
+    with pytest.raises(ValueError, match="powers of two"):
+        plan.replace(cluster=cluster).check()
+
+
+def test_a_block_of_a_cluster_loads_eight_rows_at_least() -> None:
+    a, b = random((520, 128)), random((128, 520), "transposed")
+    narrow = next(i for i in instances_for(a, b) if i.tile_n == 16)
+    plan = tk.plan_matmul(a, b)
+    with pytest.raises(ValueError, match="less than 8 rows"):
+        plan.replace(instance=narrow, cluster=(4, 1), splits=1, swapped=False).check()
+
+
+def test_a_plan_for_a_sum_of_nothing_is_checked_too(device: str) -> None:
+    a, b = random((5, 0), device=device), random((0, 7), device=device)
+    with pytest.raises(ValueError, match="plan"):
+        tk.matmul(
+            a, b, plan=tk.plan_matmul(random((5, 8), device=device), random((8, 7), device=device))
+        )
+
+
+def test_the_library_names_what_is_no_order() -> None:
+    from tk import runtime
+
+    library = runtime.library("host")
+    for kind, index in ((5, 1), (6, 1), (0, 16)):
+        with pytest.raises(ValueError, match="an order needs"):
+            library.order_tile(kind, 0, 4, 4, index)

@@ -204,3 +204,15 @@ def test_views_at_an_offset_read_their_own_elements(device: str) -> None:
     a.copy_(torch.randn(33, 40))
     b.copy_(torch.randn(40, 70))
     assert_no_worse_than_torch(tk.matmul(a, b), a, b)
+
+
+def test_zeros_without_memory_are_zeros(device: str) -> None:
+    """Forward-mode differentiation makes them; their address is 0."""
+    zero = torch._efficientzerotensor((24, 16), dtype=torch.bfloat16, device=device)
+    a, c = random((20, 24), device=device), random((20, 16), device=device)
+    assert not tk.matmul(a, zero).any()
+    assert torch.equal(tk.matmul(a, zero, c=c, beta=1.0), c)
+    nothing = torch._efficientzerotensor((20, 16), dtype=torch.bfloat16, device=device)
+    assert torch.equal(
+        tk.matmul(a, zero.clone() + 1, c=nothing, beta=1.0), tk.matmul(a, zero.clone() + 1)
+    )

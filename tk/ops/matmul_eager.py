@@ -37,6 +37,9 @@ def run(
     try:
         a_address = a.data_ptr()
         b_address = b.data_ptr()
+        if not (a_address and b_address) and (a._is_zerotensor() or b._is_zerotensor()):
+            zeros = a.clone(), b.clone()  # tensors of zeros that have no memory
+            return run(*zeros, bias, activation, alpha, c, beta, out, out_dtype, plan)
         key = (
             a.shape,
             a.stride(),
@@ -64,10 +67,16 @@ def run(
         return _on_meta(a, b, bias, activation, alpha, c, beta, out, out_dtype)
     if prepared is None and a.ndim > 1 and a.shape[-1] == 0:
         check(a, b, bias, activation, alpha, c, beta, out, out_dtype)
+        if plan is not None:  # of no use for a sum of nothing, but checked as any other
+            prepare(a, b, bias, activation, alpha, c, beta, out, out_dtype, plan)
         return run(*_one_zero(a, b), bias, activation, alpha, c, beta, out, out_dtype, None)
     if prepared is None:
         made = prepare(a, b, bias, activation, alpha, c, beta, out, out_dtype, plan)
         prepared = prepared_calls.get_or_make(key, lambda: made)
+    if c is not None and c._is_zerotensor():
+        c = c.clone()
+    if bias is not None and bias._is_zerotensor():
+        bias = bias.clone()
     c_address = 0 if c is None else c.data_ptr()
     bias_address = 0 if bias is None else bias.data_ptr()
     if out is None:

@@ -96,7 +96,7 @@ def _through_activation(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         return grad
     a, b, bias, c, output = ctx.saved_tensors
     if activation == "relu":
-        return torch.where(output > 0, grad, torch.zeros_like(grad))
+        return torch.where(output <= 0, torch.zeros_like(grad), grad)  # NaN lets through
     z = matmul(a, b, bias=bias, alpha=ctx.alpha, c=c, beta=ctx.beta, out_dtype=torch.float32)
     wide = grad.float()
     result: torch.Tensor

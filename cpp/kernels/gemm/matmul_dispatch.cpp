@@ -66,7 +66,7 @@ void check(bool legal, const char* what) {
 void check_plan(const tk_matmul_problem& p) {
     const tk_matmul_instance& info = entry_of(p).info;
     const int64_t k_tiles = ceil_div(p.k, info.tile_k);
-    check(p.k >= 1, "k must be positive");
+    check(p.batch >= 1 && p.m >= 1 && p.n >= 1, "m, n and batch must be positive");
     // One product is in flight while the next stage is waited for.
     check(p.num_stages >= 2 && p.num_stages <= info.max_stages, "num_stages is out of range");
     const auto power_of_two = [](int x) { return x >= 1 && (x & (x - 1)) == 0; };
@@ -80,8 +80,9 @@ void check_plan(const tk_matmul_problem& p) {
     check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),
           "splits must be between 1 and the number of K tiles");
     check(p.order_kind >= 0 && p.order_kind <= 5, "order_kind is not one of 0 to 5");
-    check(p.m < (int64_t(1) << 31) && p.n < (int64_t(1) << 31) && p.k < (int64_t(1) << 31),
-          "m, n and k must be below 2^31");
+    const int64_t largest = (int64_t(1) << 31) - 1024;  // the corner of a last tile is an int
+    check(p.m <= largest && p.n <= largest && p.k <= largest,
+          "m, n and k must be at most 2^31 - 1024");
     check(covered_tiles(p) * p.splits < (int64_t(1) << 31), "more than 2^31 tiles");
 }
 
@@ -113,13 +114,18 @@ const char* tk_last_error(void) { return tk::last_error.c_str(); }
 int tk_num_matmul_instances(void) { return int(tk::entries().size()); }
 
 int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
-    if (index < 0 || size_t(index) >= tk::entries().size()) return 1;
+    if (index < 0 || size_t(index) >= tk::entries().size()) {
+        tk::last_error = "there is no instance " + std::to_string(index);
+        return 1;
+    }
     *out = tk::entries()[size_t(index)].info;
     return 0;
 }
 
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
     return tk::or_minus_one([&]() -> int64_t {
+        if (p->splits <= 1) return 0;
+        tk::check_plan(tk::exchanged(*p));
         const tk_matmul_instance& info = tk::entry_of(*p).info;
         return tk::parked_tiles(*p) * p->splits * info.tile_m * info.tile_n *
                int64_t(sizeof(float));
@@ -128,6 +134,8 @@ int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
 
 int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
     return tk::or_minus_one([&]() -> int64_t {
+        if (p->splits <= 1) return 0;
+        tk::check_plan(tk::exchanged(*p));
         return tk::parked_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
     });
 }
@@ -137,6 +145,11 @@ int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
         if (p->m == 0 || p->n == 0 || p->batch == 0) return 0;
         const tk_matmul_problem problem = tk::exchanged(*p);
         tk::check_plan(problem);
+        tk::check(p->k >= 1, "k must be positive");
+        tk::check(p->order_kind != tk::order_table || at->order_table != nullptr,
+                  "order_kind 5 needs an order_table");
+        tk::check(p->splits == 1 || (at->workspace != nullptr && at->counters != nullptr),
+                  "a split product needs a workspace and counters");
         tk_matmul_pointers pointers = *at;
         if (p->swapped) std::swap(pointers.a, pointers.b);
         tk::entry_of(problem).run(problem, pointers);
@@ -149,7 +162,12 @@ int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
 
 int tk_order_tile(int kind, int param, int rows, int cols, const int32_t* table, int64_t index,
                   int32_t* row, int32_t* col) {
-    if (rows < 1 || cols < 1 || index < 0 || index >= int64_t(rows) * cols) return 1;
+    if (rows < 1 || cols < 1 || index < 0 || index >= int64_t(rows) * cols || kind < 0 ||
+        kind > tk::order_table || (kind == tk::order_table && table == nullptr)) {
+        tk::last_error =
+            "an order needs a kind of 0 to 5 (5 with a table) and an index in its grid";
+        return 1;
+    }
     const tk::tile_coord at = tk::tile_order{kind, param, rows, cols, table}.at(int(index));
     *row = at.row;
     *col = at.col;

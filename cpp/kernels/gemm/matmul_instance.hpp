@@ -69,8 +69,11 @@ struct matmul_runner {
                    split_k(p.splits, k_tiles, at.workspace, at.counters)};
         g.config = {p.num_stages, g.tasks.count(), cluster};
         if constexpr (!K::gathers) {  // what no other cluster reads need not stay in the cache
-            if (g.tasks.order.cols == 1) g.a.keep = eviction::first;
-            if (g.tasks.order.rows == 1) g.b.keep = eviction::first;
+            const auto once = [&](int64_t batch_stride) {
+                return p.batch == 1 || batch_stride != 0;
+            };
+            if (g.tasks.order.cols == 1 && once(p.a_strides[2])) g.a.keep = eviction::first;
+            if (g.tasks.order.rows == 1 && once(p.b_strides[2])) g.b.keep = eviction::first;
         }
         launch<template_type>(
             g, {p.grid, cluster.blocks(),

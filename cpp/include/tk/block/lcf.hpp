@@ -5,12 +5,12 @@
 //   K::globals              with a `lcf_config config`
 //   K::layout::input_block  one stage; K::layout::scratch_block  shared memory outside the ring
 //   K::common_state, K::common_setup(globals, cluster_tile, task, common_state&) -> iterations
-//   K::producer::load(args) starts the loads of one stage; K::producer::warps call it
+//   K::producer::load(args) starts the loads of one stage; K::producer::warps of them call it, and
+//                           arrive K::producer::arrivals times; K::producer::prefetch(globals)
 //   K::consumer::state, K::consumer::compute(args), finish(args)
 //   K::num_consumer_warpgroups, K::max_stages, K::producer_registers, K::consumer_registers
-//   K::consumer_lead        iterations by which the first of two consumers goes ahead of the
-//   second,
-//                           so that one computes while the other finishes; 0: none
+//   K::consumer_lead(iterations)  by how many of them the first of two consumers goes ahead of the
+//                                 second, so that one computes while the other finishes
 #pragma once
 #include "tk/block/cluster_tile.hpp"
 
@@ -76,7 +76,9 @@ struct lcf {
 
         TK_DEVICE input_block& input() const { return stages[stage]; }
 
-        // The stage read `InFlight` iterations ago may be loaded again: by one warp, for itself.
+        // The stage read `InFlight` iterations ago may be loaded again: by one warp, for itself,
+        // once its asynchronous reads are done. Lanes that read with ordinary loads must meet
+        // before.
         template <int InFlight = 0>
         TK_DEVICE void release() const {
             static_assert(InFlight == 0 || InFlight == 1, "release: 0 or 1 products in flight");

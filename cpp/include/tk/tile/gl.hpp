@@ -40,7 +40,7 @@ struct tma_box {
 };
 
 // How long the second-level cache is asked to keep what a TMA load brings.
-enum class eviction { normal, first, last };
+enum class eviction { normal, first };
 
 // A global tensor with the TMA descriptor for copies of tile S. `tma_descriptor` is the
 // architecture's; columns are contiguous, and a batch stride of 0 (the same matrix for every

@@ -79,8 +79,6 @@ struct alignas(1024) st {
 template <int Rows, int Cols>
 using st_bf = st<bf16, Rows, Cols>;
 template <int Rows, int Cols>
-using st_hf = st<half, Rows, Cols>;
-template <int Rows, int Cols>
 using st_fl = st<float, Rows, Cols>;
 
 template <class S>
@@ -105,13 +103,6 @@ TK_HOST_DEVICE auto& subtile_inplace(S& tile, int row, int col) {
                   "subtile_inplace: the part must have the swizzle of the tile");
     using result = std::conditional_t<std::is_const_v<S>, const part, part>;
     return reinterpret_cast<result*>(&tile)[row_slice ? row : col];
-}
-
-// The bytes of a tile seen as another tile (or the first of an array of them).
-template <shared_tile To, shared_tile S>
-TK_HOST_DEVICE To* view_as(S& tile) {
-    static_assert(S::bytes % To::bytes == 0, "view_as: the new tiles must fill the old one");
-    return reinterpret_cast<To*>(&tile);
 }
 
 TK_NAMESPACE_END

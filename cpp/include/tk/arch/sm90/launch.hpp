@@ -26,9 +26,14 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     static const auto function = [] {
         void* pointer = nullptr;
         cudaDriverEntryPointQueryResult result{};
-        check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000,
-                                               cudaEnableDefault, &result),
-              "cudaGetDriverEntryPointByVersion(cuTensorMapEncodeTiled)");
+#if CUDART_VERSION >= 12050
+        const cudaError_t status = cudaGetDriverEntryPointByVersion(
+            "cuTensorMapEncodeTiled", &pointer, 12000, cudaEnableDefault, &result);
+#else
+        const cudaError_t status =
+            cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &pointer, cudaEnableDefault, &result);
+#endif
+        check(status, "the driver's entry point of cuTensorMapEncodeTiled");
         if (result != cudaDriverEntryPointSuccess) {
             throw std::runtime_error("the driver has no cuTensorMapEncodeTiled (needs CUDA 12)");
         }
@@ -54,6 +59,11 @@ gl<typename S::dtype, S> make_gl(typename S::dtype* data, int64_t batch, int64_t
     result.data = data, result.batch = batch, result.rows = rows, result.cols = cols;
     result.batch_stride = batch_stride, result.row_stride = row_stride, result.col_stride = 1;
     if (rows == 0 || cols == 0) return result;  // nothing will be copied
+    if (!tma_box<S>::legal(parts)) {
+        throw std::runtime_error("a tile of " + std::to_string(S::rows) + " x " +
+                                 std::to_string(S::cols) + " cannot be shared by " +
+                                 std::to_string(parts) + " blocks");
+    }
     result.batch_is_broadcast = batch == 1 || batch_stride == 0;
     // A dimension of size 1 is never stepped along: give it a stride that TMA takes.
     const auto legal = [](int64_t extent, int64_t stride) {

@@ -21,9 +21,7 @@ namespace detail {
 // The policies that `createpolicy.fractional` gives for a whole tensor, as CUTLASS has them
 // (cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90).
 TK_DEVICE uint64_t cache_policy(eviction keep) {
-    return keep == eviction::first  ? 0x12F0000000000000ull
-           : keep == eviction::last ? 0x14F0000000000000ull
-                                    : 0x1000000000000000ull;
+    return keep == eviction::first ? 0x12F0000000000000ull : 0x1000000000000000ull;
 }
 
 template <bool Multicast>
