@@ -12,7 +12,8 @@ import torch
 from matmul_inputs import assert_no_worse_than_torch, random
 
 import tk
-from tk.schedulers import Instance, Order, Plan
+from tk import runtime
+from tk.schedulers import Device, GemmProblem, Instance, Order, Plan, plan_gemm
 
 NAN = float("nan")
 ORDERS = (
@@ -201,17 +202,23 @@ def test_plan_matmul_checks_like_matmul() -> None:
         tk.plan_matmul(a, b, alpha="1")  # type: ignore[arg-type]
 
 
+def h200_plan(problem: GemmProblem) -> Plan:
+    return plan_gemm(problem, Device.named("h200"), runtime.instances("host"))
+
+
 @pytest.mark.parametrize("cluster", [(3, 1), (3, 2), (1, 3), (6, 1)])
 def test_a_cluster_is_powers_of_two(cluster: tuple[int, int]) -> None:
-    plan = tk.plan_matmul(random((520, 64)), random((64, 520)))
     with pytest.raises(ValueError, match="powers of two"):
-        plan.replace(cluster=cluster).check()
+        h200_plan(GemmProblem(520, 520, 64)).replace(cluster=cluster).check()
 
 
 def test_a_block_of_a_cluster_loads_eight_rows_at_least() -> None:
-    a, b = random((520, 128)), random((128, 520), "transposed")
-    narrow = next(i for i in instances_for(a, b) if i.tile_n == 16)
-    plan = tk.plan_matmul(a, b)
+    plan = h200_plan(GemmProblem(520, 520, 128))
+    narrow = next(
+        i
+        for i in runtime.instances("host")
+        if i.tile_n == 16 and (i.dtype, i.a_major, i.b_major) == ("bf16", "k", "k")
+    )
     with pytest.raises(ValueError, match="less than 8 rows"):
         plan.replace(instance=narrow, cluster=(4, 1), splits=1, swapped=False).check()
 
@@ -225,8 +232,6 @@ def test_a_plan_for_a_sum_of_nothing_is_checked_too(device: str) -> None:
 
 
 def test_the_library_names_what_is_no_order() -> None:
-    from tk import runtime
-
     library = runtime.library("host")
     for kind, index in ((5, 1), (6, 1), (0, 16)):
         with pytest.raises(ValueError, match="an order needs"):
