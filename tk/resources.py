@@ -22,6 +22,8 @@ MOST_STREAMS = 1024
 MOST_TABLE_BYTES = 64 << 20
 
 _lock = threading.Lock()
+_PER_THREAD = 2  # cudaStreamPerThread: one handle, another stream in each thread
+
 _counters: dict[tuple[int, int], torch.Tensor] = {}
 _outgrown: list[torch.Tensor] = []
 _tables: dict[tuple[int, str, int, int, int], torch.Tensor] = {}
@@ -65,10 +67,11 @@ def counters(index: int, stream: int, count: int) -> torch.Tensor:
     device's current stream, whose handle is `stream`.
 
     The same memory for every call on a stream, which runs them one after the other. While a graph
-    is captured: memory of the graph, cleared at each replay.
+    is captured: memory of the graph, cleared at each replay. On the per-thread stream, whose handle
+    says nothing of whose it is: fresh memory.
     """
     found = _counters.get((index, stream))
-    if capturing(index):
+    if capturing(index) or stream == _PER_THREAD:
         return torch.zeros(count, dtype=torch.int32, device=torch.device("cuda", index))
     if found is not None and found.numel() >= count:
         return found
