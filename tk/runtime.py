@@ -115,10 +115,9 @@ def device(where: torch.device) -> Device:
 
 def backend(where: torch.device) -> Backend:
     """What runs tensors on that device. ValueError or RuntimeError when nothing does."""
-    index = where.index
-    if index is None:
-        index = torch.cuda.current_device() if where.type == "cuda" else 0
-        where = torch.device(where.type, index)
+    if str(where) == "cuda":  # no index: the current device
+        where = torch.device("cuda", torch.cuda.current_device())
+    index = where.index or 0
     key = (where.type, index)
     found = _backends.get(key)
     if found is not None:
