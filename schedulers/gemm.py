@@ -157,7 +157,7 @@ def _cluster_reason(device: Device, instance: Instance, cluster: tuple[int, int]
         return f"cluster {cluster[0]}x{cluster[1]}: a cluster has 1 to {device.max_cluster} blocks"
     if any(blocks & (blocks - 1) for blocks in cluster):
         return f"cluster {cluster[0]}x{cluster[1]}: both numbers must be powers of two"
-    if _rows_shared(instance, cluster) % 8 != 0:
+    if not _shares_whole_rows(instance, cluster):
         return (
             f"cluster {cluster[0]}x{cluster[1]}: a block's part of a tile of"
             f" {instance.tile_m}x{instance.tile_n} would be less than 8 rows"
@@ -169,12 +169,11 @@ def _cluster_reason(device: Device, instance: Instance, cluster: tuple[int, int]
     return None
 
 
-def _rows_shared(instance: Instance, cluster: tuple[int, int]) -> int:
-    """The fewest rows of an operand's tile that one block of the cluster loads for all."""
+def _shares_whole_rows(instance: Instance, cluster: tuple[int, int]) -> bool:
+    """Whether each block's part of an operand's tile is 8 rows, a swizzle's height, or more."""
     # With K contiguous the rows are those of the output; else K's, in panels that are dealt whole.
-    a_rows = instance.tile_m // cluster[1] if instance.a_major == "k" else 8
-    b_rows = instance.tile_n // cluster[0] if instance.b_major == "k" else 8
-    return min(a_rows, b_rows) if a_rows % 8 == 0 and b_rows % 8 == 0 else 1
+    a_whole = instance.a_major != "k" or instance.tile_m % (8 * cluster[1]) == 0
+    return a_whole and (instance.b_major != "k" or instance.tile_n % (8 * cluster[0]) == 0)
 
 
 def _splits_reason(splits: int, k_tiles: int) -> str | None:
