@@ -35,11 +35,7 @@ struct split_k {
         float* const slots = workspace + owner * int64_t(splits) * floats;
         warpgroup::store_fragment(slots + split * floats, part, valid_rows);
         if (!warpgroup::arrive_last(counters + owner, splits, vote, barrier_id)) return false;
-        warpgroup::load_fragment(part, slots, valid_rows);
-        TK_NO_UNROLL
-        for (int i = 1; i < splits; ++i) {
-            warpgroup::add_fragment(part, slots + i * floats, valid_rows);
-        }
+        warpgroup::sum_fragments(part, slots, splits, floats, valid_rows);
         return true;
     }
 };

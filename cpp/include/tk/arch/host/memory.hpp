@@ -90,8 +90,9 @@ struct memory_ops {
         }
     }
 
-    // Parks a register tile in global memory, and takes or adds it back, in the order in which the
-    // warps hold it: Rows * Cols floats a warp. Only the group's rows below `valid_rows` count.
+    // Parks a register tile in global memory in the order in which the warps hold it, Rows * Cols
+    // floats a warp, and sums `parts` of them that lie `stride` floats apart, the first one first.
+    // Only the group's rows below `valid_rows` count.
     template <class R>
     static void store_fragment(float* dst, const R& src, int valid_rows) {
         for_fragments<R>(valid_rows, [&](int64_t at, int first) {
@@ -99,16 +100,14 @@ struct memory_ops {
         });
     }
     template <class R>
-    static void load_fragment(R& dst, const float* src, int valid_rows) {
-        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
-            machine::copy_bytes(dst.data + first, src + at, 16 * R::cols * sizeof(float));
-        });
-    }
-    template <class R>
-    static void add_fragment(R& dst, const float* src, int valid_rows) {
-        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
-            for (int i = 0; i < 16 * R::cols; ++i) dst.data[first + i] += src[at + i];
-        });
+    static void sum_fragments(R& dst, const float* src, int parts, int64_t stride,
+                              int valid_rows) {
+        for (float& value : dst.data) value = 0.0f;
+        for (int part = 0; part < parts; ++part, src += stride) {
+            for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+                for (int i = 0; i < 16 * R::cols; ++i) dst.data[first + i] += src[at + i];
+            });
+        }
     }
 
   private:

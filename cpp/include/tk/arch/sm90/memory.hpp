@@ -93,30 +93,42 @@ struct memory_ops {
         }
     }
 
-    // Parks a register tile in global memory, and takes or adds it back, in the order in which the
-    // lanes hold it: Rows * Cols floats a warp. Only the group's rows below `valid_rows` count.
+    // Parks a register tile in global memory in the order in which the lanes hold it, Rows * Cols
+    // floats a warp, and sums `parts` of them that lie `stride` floats apart, the first one first.
+    // Only the group's rows below `valid_rows` count.
     template <class R>
     static TK_DEVICE void store_fragment(float* dst, const R& src, int valid_rows) {
-        for_fragments<R>(dst, valid_rows, [&](float4* at, int first) {
-            __stcg(at, make_float4(src.data[first], src.data[first + 1], src.data[first + 2],
-                                   src.data[first + 3]));
+        for_fragments<R>(valid_rows, [&](int at, int first) {
+            __stcg(reinterpret_cast<float4*>(dst + at),
+                   make_float4(src.data[first], src.data[first + 1], src.data[first + 2],
+                               src.data[first + 3]));
         });
     }
     template <class R>
-    static TK_DEVICE void load_fragment(R& dst, const float* src, int valid_rows) {
-        for_fragments<R>(const_cast<float*>(src), valid_rows, [&](float4* at, int first) {
-            const float4 v = __ldcg(at);
-            dst.data[first] = v.x, dst.data[first + 1] = v.y;
-            dst.data[first + 2] = v.z, dst.data[first + 3] = v.w;
-        });
-    }
-    template <class R>
-    static TK_DEVICE void add_fragment(R& dst, const float* src, int valid_rows) {
-        for_fragments<R>(const_cast<float*>(src), valid_rows, [&](float4* at, int first) {
-            const float4 v = __ldcg(at);
-            dst.data[first] += v.x, dst.data[first + 1] += v.y;
-            dst.data[first + 2] += v.z, dst.data[first + 3] += v.w;
-        });
+    static TK_DEVICE void sum_fragments(R& dst, const float* src, int parts, int64_t stride,
+                                        int valid_rows) {
+        // A trip through L2 takes longer than the sum: the smaller the tile, the more parts a trip.
+        constexpr int together = R::elements <= 16 ? 4 : R::elements <= 64 ? 2 : 1;
+        TK_UNROLL
+        for (float& value : dst.data) value = 0.0f;
+        TK_NO_UNROLL
+        for (int part = 0; part < parts; part += together, src += together * stride) {
+            for_fragments<R>(valid_rows, [&](int at, int first) {
+                float4 values[together];
+                TK_UNROLL
+                for (int p = 0; p < together; ++p) {
+                    values[p] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (part + p < parts) {
+                        values[p] = __ldcg(reinterpret_cast<const float4*>(src + p * stride + at));
+                    }
+                }
+                TK_UNROLL
+                for (int p = 0; p < together; ++p) {
+                    dst.data[first] += values[p].x, dst.data[first + 1] += values[p].y;
+                    dst.data[first + 2] += values[p].z, dst.data[first + 3] += values[p].w;
+                }
+            });
+        }
     }
 
   private:
@@ -131,18 +143,17 @@ struct memory_ops {
         return result;
     }
 
+    // f(offset in global memory, index into data) for every 4 floats of the calling lane.
     template <class R, class F>
-    static TK_DEVICE void for_fragments(float* base, int valid_rows, F&& f) {
-        const int warp_row = warp_index() % Warps * 16;
+    static TK_DEVICE void for_fragments(int valid_rows, F&& f) {
+        const int warp = warp_index() % Warps;
         TK_UNROLL
         for (int i = 0; i < R::row_blocks; ++i) {
-            if (i * 16 * Warps + warp_row >= valid_rows) continue;
+            if ((i * Warps + warp) * 16 >= valid_rows) continue;
             TK_UNROLL
             for (int j = 0; j < R::col_blocks; ++j) {
-                float* at =
-                    base +
-                    (((i * R::col_blocks + j) * Warps + warp_index() % Warps) * 32 + lane()) * 4;
-                f(reinterpret_cast<float4*>(at), R::index(i, j, 0, 0));
+                f((((i * R::col_blocks + j) * Warps + warp) * 32 + lane()) * 4,
+                  R::index(i, j, 0, 0));
             }
         }
     }

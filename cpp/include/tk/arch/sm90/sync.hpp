@@ -150,16 +150,17 @@ struct sync_ops {
     // that the others wrote to global memory before is then visible. The counter ends at 0 again.
     // `vote` is a word of shared memory of this group's own.
     static TK_DEVICE bool arrive_last(int* counter, int count, int* vote, int barrier_id) {
-        __threadfence();
+        // The fences of one thread order what all did: fences are cumulative over the barriers
+        // (PTX ISA, "causality order").
         sync(barrier_id);
         if (laneid() == 0) {
+            __threadfence();
             *vote = atomicInc(reinterpret_cast<unsigned*>(counter), unsigned(count - 1)) ==
                     unsigned(count - 1);
+            __threadfence();
         }
         sync(barrier_id);
-        const bool last = *vote != 0;
-        __threadfence();
-        return last;
+        return *vote != 0;
     }
 };
 }  // namespace detail
