@@ -34,7 +34,7 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
     seen = set()
     for candidate in pool:
         choice = candidate.choice
-        kind = (choice.instance.index, choice.swapped, choice.cluster)
+        kind = (choice.instance.index, choice.swapped, choice.cluster, choice.dynamic)
         if kind not in seen and len(picked) < 1 + SPREAD_FIRST * (limit - 1):
             seen.add(kind)
             picked[candidate.choice] = None
@@ -53,11 +53,13 @@ def plan_text(plan: Plan) -> str:
     """A plan in one short line: tile, stages, cluster, order, and splits of K when there are any.
 
     "T" after the tile: the product is computed transposed, the tile's rows are columns of out.
+    "dynamic": blocks take the next tile when they are free.
     """
     first, second = plan.cluster
     tile = plan.instance.tile + ("T" if plan.swapped else "")
     splits = "" if plan.splits == 1 else f" split {plan.splits}"
-    return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}"
+    dynamic = " dynamic" if plan.dynamic else ""
+    return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}{dynamic}"
 
 
 def stored_plan(plan: Plan) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 #
 # A line of cpp/kernels/FOLDER/instances.inc, say
 #     TK_MATMUL_INSTANCE(bf16, k, k, tma, 128, 256, 64, 2)
-# becomes, for the GPU, a file of its own with the line TK_DEFINE_MATMUL_INSTANCE(bf16, k, …);
-# for the host, several lines share a file, since most of the time goes into the headers.
+# becomes the line TK_DEFINE_MATMUL_INSTANCE(bf16, k, …) of a generated file. A few lines share a
+# file, since most of the time goes into the headers: four take nvcc 1.6 times as long as one.
 set(tk_generated "${CMAKE_BINARY_DIR}/generated")
+set(tk_cuda_instances_per_file 4)
 set(tk_host_instances_per_file 8)
 
 # Writes a file unless it already says so, to compile nothing anew without need.
@@ -19,6 +20,23 @@ function(tk_write path text)
   endif()
 endfunction()
 
+# Files FOLDER/NAME_0.EXTENSION and so on, of `include` and `per_file` of the lines each; their paths
+# are appended to the variable `sources`.
+function(tk_write_instances sources folder name extension per_file include)
+  list(LENGTH ARGN count)
+  set(first 0)
+  while(first LESS count)
+    list(SUBLIST ARGN ${first} ${per_file} lines)
+    list(JOIN lines "\n" text)
+    math(EXPR number "${first} / ${per_file}")
+    set(path "${tk_generated}/${folder}/${name}_${number}.${extension}")
+    tk_write("${path}" "${include}${text}\n")
+    list(APPEND ${sources} "${path}")
+    math(EXPR first "${first} + ${per_file}")
+  endwhile()
+  set(${sources} "${${sources}}" PARENT_SCOPE)
+endfunction()
+
 # tk_add_family(gemm matmul): cpp/kernels/gemm with matmul_instance.hpp (TK_DEFINE_MATMUL_INSTANCE),
 # matmul_dispatch.cpp and matmul_api.h.
 function(tk_add_family folder family)
@@ -26,33 +44,16 @@ function(tk_add_family folder family)
   set(table "${CMAKE_CURRENT_SOURCE_DIR}/cpp/kernels/${folder}/instances.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${table}")
   file(STRINGS "${table}" lines REGEX "^TK_${FAMILY}_INSTANCE\\(.*\\)")
+  list(TRANSFORM lines REPLACE "^TK_${FAMILY}_INSTANCE" "TK_DEFINE_${FAMILY}_INSTANCE")
+  list(LENGTH lines count)
+  message(STATUS "tk: ${count} instances of ${family}")
+
   set(include "#include \"kernels/${folder}/${family}_instance.hpp\"\n")
-
-  set(index 0)
-  set(host_text "")
-  foreach(line IN LISTS lines)
-    string(REGEX REPLACE "^TK_${FAMILY}_INSTANCE\\((.*)\\).*$" "\\1" arguments "${line}")
-    set(definition "TK_DEFINE_${FAMILY}_INSTANCE(${arguments})\n")
-    string(REGEX REPLACE "[^A-Za-z0-9]+" "_" name "${family}_${arguments}")
-    tk_write("${tk_generated}/cuda/${name}.cu" "${include}${definition}")
-    list(APPEND cuda_sources "${tk_generated}/cuda/${name}.cu")
-
-    string(APPEND host_text "${definition}")
-    math(EXPR place "${index} % ${tk_host_instances_per_file}")
-    math(EXPR last_place "${tk_host_instances_per_file} - 1")
-    if(place EQUAL last_place)
-      math(EXPR number "${index} / ${tk_host_instances_per_file}")
-      tk_write("${tk_generated}/host/${family}_instances_${number}.cpp" "${include}${host_text}")
-      list(APPEND host_sources "${tk_generated}/host/${family}_instances_${number}.cpp")
-      set(host_text "")
-    endif()
-    math(EXPR index "${index} + 1")
-  endforeach()
-  if(host_text)
-    tk_write("${tk_generated}/host/${family}_instances_last.cpp" "${include}${host_text}")
-    list(APPEND host_sources "${tk_generated}/host/${family}_instances_last.cpp")
-  endif()
-  message(STATUS "tk: ${index} instances of ${family}")
+  set(name "${family}_instances")
+  tk_write_instances(cuda_sources cuda ${name} cu ${tk_cuda_instances_per_file} "${include}"
+                     ${lines})
+  tk_write_instances(host_sources host ${name} cpp ${tk_host_instances_per_file} "${include}"
+                     ${lines})
 
   configure_file(cmake/dispatch.in "${tk_generated}/cuda/${family}_dispatch.cu" @ONLY)
   configure_file(cmake/dispatch.in "${tk_generated}/host/${family}_dispatch.cpp" @ONLY)

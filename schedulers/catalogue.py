@@ -46,6 +46,7 @@ H200 = Device(
     l2_usable=0.8,
     shared_miss_fraction=0.018,
     wave_drift=0.04,
+    memory_unevenness=0.03,
     gather_fraction=0.2,
     overlap_exponent=3.0,
     tile_factors={

@@ -30,7 +30,7 @@ class Choice:
     """What a plan decides: everything that a launch needs beside the problem itself.
 
     With `swapped` the kernel computes the transposed problem; instance, cluster and order are that
-    one's.
+    one's. With `dynamic` a block takes the next piece of work when it is free, not every grid-th.
     """
 
     instance: Instance
@@ -40,6 +40,7 @@ class Choice:
     splits: int
     grid: int  # blocks
     swapped: bool = False
+    dynamic: bool = False
 
     def __post_init__(self) -> None:
         if len(self.cluster) != 2 or min(self.cluster) < 1:
@@ -53,7 +54,7 @@ class Choice:
             f"{self.instance.tile} ({self.instance.consumer_warpgroups})"
             f"{' swapped' if self.swapped else ''}, {self.num_stages} stages,"
             f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits},"
-            f" grid {self.grid}"
+            f" grid {self.grid}{' dynamic' if self.dynamic else ''}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,6 +67,7 @@ class Choice:
             "splits": self.splits,
             "grid": self.grid,
             "swapped": self.swapped,
+            "dynamic": self.dynamic,
         }
 
     @staticmethod
@@ -81,6 +83,7 @@ class Choice:
                 splits=int(record["splits"]),
                 grid=int(record["grid"]),
                 swapped=bool(record.get("swapped", False)),
+                dynamic=bool(record.get("dynamic", False)),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None

@@ -97,7 +97,7 @@ def _add(table: Table, place: str, candidate: Candidate, reason: str) -> None:
         f"{' swapped' if choice.swapped else ''}",
         str(choice.num_stages),
         f"{choice.cluster[0]}x{choice.cluster[1]}",
-        str(choice.order),
+        f"{choice.order}{' dynamic' if choice.dynamic else ''}",
         str(choice.splits),
         f"{prediction.waves:.2f}",
         f"{prediction.seconds * 1e6:.1f}",

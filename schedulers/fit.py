@@ -3,8 +3,8 @@
 A file of measurements is JSON: {"instances": [...], "measurements": [...]}. An instance has the
 fields of `Instance`. A measurement has "m", "n", "k" and, when they are not the defaults, the other
 fields of `GemmProblem`; "instance" (a name), "num_stages", "cluster" [M, N], "order" (a kind),
-"order_param", "splits", "grid" and, if it is true, "swapped"; "seconds" and, where counted,
-"dram_read_bytes".
+"order_param", "splits", "grid" and, if they are true, "swapped" and "dynamic"; "seconds" and, where
+counted, "dram_read_bytes".
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def _measurement(entry: Mapping[str, Any], instances: Mapping[str, Instance]) ->
             splits=entry["splits"],
             grid=entry["grid"],
             swapped=entry.get("swapped", False),
+            dynamic=entry.get("dynamic", False),
         ),
         seconds=float(entry["seconds"]),
         dram_read_bytes=entry.get("dram_read_bytes"),

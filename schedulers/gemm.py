@@ -48,9 +48,11 @@ class GemmGroup(GemmCost):
         num_stages: int,
         grid: int | None = None,
         swapped: bool = False,
+        dynamic: bool = False,
     ) -> None:
-        super().__init__(problem, device, instance, cluster, splits, num_stages, grid)
+        super().__init__(problem, device, instance, cluster, splits, num_stages, grid, dynamic)
         self.swapped = swapped
+        self.dynamic = dynamic
         self.cluster = cluster
         self.num_stages = num_stages
         self.grid = self.clusters * cluster[0] * cluster[1] if grid is None else grid
@@ -65,6 +67,7 @@ class GemmGroup(GemmCost):
             self.splits,
             self.grid,
             self.swapped,
+            self.dynamic,
         )
 
     def predict(self, order: Order) -> Prediction:
@@ -176,6 +179,12 @@ def _shares_whole_rows(instance: Instance, cluster: tuple[int, int]) -> bool:
     return a_whole and (instance.b_major != "k" or instance.tile_n % (8 * cluster[0]) == 0)
 
 
+def _dynamic_reason(instance: Instance, cluster: tuple[int, int]) -> str | None:
+    if instance.loader != "tma" or cluster != (1, 1):
+        return "dynamic needs the tma loader and clusters of one block"
+    return None
+
+
 def _splits_reason(splits: int, k_tiles: int) -> str | None:
     if not 1 <= splits <= max(k_tiles, 1):
         return f"splits is {splits}; K has {k_tiles} tiles, so 1 to {max(k_tiles, 1)}"
@@ -261,10 +270,20 @@ class GemmFamily:
                     rejected.append(Rejected(instance.name, reason))
                     continue
                 at_once = device.clusters_at_once(cluster[0] * cluster[1])
-                groups.extend(
-                    GemmGroup(work, device, instance, cluster, splits, num_stages, swapped=swapped)
-                    for splits in _split_counts(rows * cols * work.batch, at_once, k_tiles)
-                )
+                for splits in _split_counts(rows * cols * work.batch, at_once, k_tiles):
+                    group = GemmGroup(
+                        work, device, instance, cluster, splits, num_stages, swapped=swapped
+                    )
+                    groups.append(group)
+                    draws = _dynamic_reason(instance, cluster) is None and group.full_rounds > 0
+                    if draws and group.memory_bound:
+                        groups.append(
+                            GemmGroup(
+                                *(work, device, instance, cluster, splits, num_stages),
+                                swapped=swapped,
+                                dynamic=True,
+                            )
+                        )
         return groups, rejected
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:
@@ -277,6 +296,8 @@ class GemmFamily:
         reason = _instance_reason(work, device, instance) or _cluster_reason(
             device, instance, cluster
         )
+        if reason is None and choice.dynamic:
+            reason = _dynamic_reason(instance, cluster)
         if reason is not None:
             how = " (swapped)" if choice.swapped else ""
             return f"instance {instance.name}{how}: {reason}"
@@ -322,6 +343,7 @@ class GemmFamily:
             choice.num_stages,
             choice.grid,
             choice.swapped,
+            choice.dynamic,
         )
 
     def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:

@@ -101,6 +101,7 @@ class GemmCost:
         splits: int,
         num_stages: int,
         grid: int | None = None,
+        dynamic: bool = False,
     ) -> None:
         self.problem, self.device, self.instance = problem, device, instance
         self.splits = splits
@@ -114,6 +115,9 @@ class GemmCost:
         if self.last == 0 and self.full_rounds:
             self.full_rounds, self.last = self.full_rounds - 1, clusters
         rounds = self.full_rounds + 1
+        # Memory does not serve all blocks alike. The last has its share that much later; if they
+        # take work as they become free, in the last round alone.
+        self.unevenness = 1 + device.memory_unevenness / (rounds if dynamic else 1)
 
         # One block's chain through a round.
         size = DTYPE_BYTES[problem.dtype]
@@ -170,6 +174,12 @@ class GemmCost:
         }
         self.rounds = rounds
         self.least_bytes = problem.batch * (problem.m + problem.n) * problem.k * size
+
+    @property
+    def memory_bound(self) -> bool:
+        """Whether the bytes that must come from memory take longer than the blocks' own work."""
+        blocks_work = self.stage * self.k_tiles * self.shape.items / self.clusters
+        return self.least_bytes / self.device.dram_bandwidth > blocks_work
 
     def floor(self) -> float:
         """A time that no order can beat: that of compulsory bytes from memory."""
@@ -235,7 +245,7 @@ class GemmCost:
                 exponent,
                 self.l2_seconds * share,
                 self.padding_seconds * share,
-                (read_bytes + self.out_bytes) * share / device.dram_bandwidth,
+                (read_bytes * self.unevenness + self.out_bytes) * share / device.dram_bandwidth,
             )
             loop += self.full_rounds * overlapped(exponent, chain + finish, moving + finish)
         # The last round: fewer blocks may be left, and its epilogue is exposed.
@@ -245,7 +255,7 @@ class GemmCost:
             chain,
             self.l2_seconds * share,
             self.padding_seconds * share,
-            read_bytes * share / device.dram_bandwidth,
+            read_bytes * self.unevenness * share / device.dram_bandwidth,
         )
         tail = self.epilogue
         split = self.partial + self.reduction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ class Plan:
 
     `cluster` is (blocks along M, blocks along N), `grid` the blocks of the launch, `splits` the
     parts that the reduced axis is cut into. A `swapped` plan is run as out^T = b^T a^T, and its
-    instance, cluster and order are those of that problem. `alternatives` are runners-up, fastest
+    instance, cluster and order are those of that problem. In a `dynamic` one a block takes the next
+    piece of work when it is free, not every grid-th. `alternatives` are runners-up, fastest
     first, and `rejected` what could not be considered, with a reason each.
     """
 
@@ -42,6 +43,7 @@ class Plan:
     grid: int
     prediction: Prediction
     swapped: bool = False
+    dynamic: bool = False
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False)
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
     # What decides the launch, as JSON without the runners-up. Made at once and kept: an operator's
@@ -63,6 +65,7 @@ class Plan:
             self.splits,
             self.grid,
             self.swapped,
+            self.dynamic,
         )
 
     def check(self) -> Plan:
@@ -74,7 +77,7 @@ class Plan:
 
     def replace(self, **changes: Any) -> Plan:
         """A copy with another choice: `instance`, `num_stages`, `cluster`, `order`, `splits`,
-        `grid` or `swapped`.
+        `grid`, `swapped` or `dynamic`.
 
         The depth follows a new instance, and the grid a new instance, cluster, split or exchange,
         unless they are given too. The prediction is made anew. ValueError when it cannot run.
@@ -166,7 +169,7 @@ class Plan:
         return plan.check()
 
 
-_CHOICE_FIELDS = ("instance", "num_stages", "cluster", "order", "splits", "grid", "swapped")
+_CHOICE_FIELDS = tuple(f.name for f in fields(Choice))
 
 
 def make_plan(
@@ -203,6 +206,7 @@ def _plan_of(
         grid=choice.grid,
         prediction=best.prediction,
         swapped=choice.swapped,
+        dynamic=choice.dynamic,
         alternatives=alternatives,
         rejected=rejected,
     )

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 _PROGRAM = "host_matmul_check"
 # What each is there for: `run` in tests/cpp/host_matmul_check.cpp.
-_INSTANCES = ["kk", "kk_fp32", "kn", "mn", "mk", "narrow", "gather"]
+_INSTANCES = ["kk", "kk_fp32", "kn", "mn", "mk", "narrow", "short", "gather"]
 
 _CASES = [
     "m=200,n=136,k=200",  # edges in every dimension
@@ -20,6 +20,9 @@ _CASES = [
     "m=200,n=300,k=264,cluster_n=2,splits=2,stages=3,grid=2,seed=7",
     "m=300,n=300,k=64,stages=4,grid=2",  # a ring deeper than a tile
     "m=300,n=136,k=136,cluster_m=2,cluster_n=2,grid=4,order=4",
+    "m=300,n=300,k=264,dynamic=1,stages=2,grid=3",
+    "m=500,n=300,k=64,dynamic=1,stages=4,grid=2,delay=100",  # tasks drawn far ahead
+    "m=300,n=136,k=264,dynamic=1,splits=2,stages=3,grid=4,runs=2",
     "m=150,n=150,k=200,out_odd=3,alpha=2,bias=1,relu=1",  # out by single elements
     "m=150,n=152,k=200,out_columns=1",  # out with its rows contiguous
 ]

@@ -73,6 +73,16 @@ CASES = {
             ("fence_semaphore_init", "lcf.hpp", 0): "neither TMA nor another block arrives",
         },
     ),
+    # tasks of one iteration, drawn from the queue further ahead than they are finished
+    "dynamic": Case(
+        "host_matmul_check",
+        ("instance=kk,m=700,n=272,k=64,dynamic=1,stages=4,grid=2,watchdog=3",),
+        harmless=_SINGLE_BLOCK
+        | {
+            ("mma_async_wait", "matmul.hpp", 0): "the only product of a task is waited for again",
+            ("wait", "lcf.hpp", 0): "the queue lets the producer get fewer tasks than stages ahead",
+        },
+    ),
     # without the template, and output by TMA
     "user": Case("host_user_kernel", ("4",), harmless={}),
 }

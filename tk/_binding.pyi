@@ -59,6 +59,7 @@ class MatmulCall:
         grid: int,
         device: int,
         swapped: int = 0,
+        dynamic: int = 0,
     ) -> None: ...
     @property
     def workspace_bytes(self) -> int: ...

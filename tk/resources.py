@@ -115,7 +115,9 @@ def order_table(
             where = torch.device("cuda", index)
             values = torch.tensor(entries(), dtype=torch.int32)
             table, event = _apart(index, lambda: values.to(where))
-            event.synchronize()  # of its own stream: the copy alone, so that any stream may read
+            # Of its own stream, once: the copy alone, so that any stream and graph may read it.
+            # (To ask the event on later calls would spoil another thread's capture.)
+            event.synchronize()
             _tables[key] = table
             _table_bytes[index] = _table_bytes.get(index, 0) + size
         return _tables[key]

@@ -117,6 +117,7 @@ std::string check(const problem& p) {
     problem.cluster_m = p.number("cluster_m", 1), problem.cluster_n = p.number("cluster_n", 1);
     problem.order_kind = p.number("order", 0), problem.order_param = p.number("param", 1);
     problem.splits = p.number("splits", 1), problem.grid = p.number("grid", 4);
+    problem.dynamic = p.number("dynamic", 0);
     tk_matmul_pointers pointers{};
     pointers.a = a.storage.data(), pointers.b = b.storage.data(), pointers.out = out.storage.data();
     if (p.number("bias", 0)) pointers.bias = bias.data();
@@ -129,7 +130,7 @@ std::string check(const problem& p) {
                                 blocks(n, info.tile_n, problem.cluster_n));
     std::vector<float> workspace(tiles * size_t(problem.splits * info.tile_m * info.tile_n),
                                  std::numeric_limits<float>::quiet_NaN());
-    std::vector<int> counters(tiles * size_t(consumers), 0);
+    std::vector<int> counters(tiles * size_t(consumers) + 1, 0);
     pointers.workspace = workspace.data(), pointers.counters = counters.data();
 
     for (int run = 0; run < p.number("runs", 1); ++run) {
@@ -189,6 +190,8 @@ std::string run(const problem& p) {
         if (name == "mk") return instance<half, half, true, true, tma, 256, 64, 64, 2>(p);
         // two slices of K a stage, 32-byte swizzle in the epilogue
         if (name == "narrow") return instance<bf16, bf16, false, true, tma, 128, 16, 128, 2>(p);
+        // one consumer, 64-byte swizzle of b and of the output
+        if (name == "short") return instance<half, half, false, false, tma, 64, 32, 128, 1>(p);
         if (name == "gather") return instance<bf16, bf16, false, true, gather, 128, 64, 64, 2>(p);
         return "error: no instance " + name;
     } catch (const std::exception& error) {

@@ -252,4 +252,5 @@ def _bound(backend: Backend, layout: Layout, plan: Plan, epilogue: Epilogue) -> 
         grid=plan.grid,
         device=backend.index,
         swapped=int(plan.swapped),
+        dynamic=int(plan.dynamic),
     )

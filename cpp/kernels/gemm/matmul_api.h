@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define TK_ABI_VERSION 1
+#define TK_ABI_VERSION 2
 
 enum tk_dtype { TK_BF16 = 0, TK_FP16 = 1, TK_FP32 = 2 };
 enum tk_activation { TK_NONE = 0, TK_RELU = 1, TK_GELU = 2, TK_GELU_TANH = 3, TK_SILU = 4 };
@@ -43,6 +43,8 @@ typedef struct tk_matmul_problem {
     // 1: the kernel computes out^T = b^T a^T, so that a small m meets the narrow side of the tile.
     // The instance's majors, the cluster and the order are then those of the exchanged problem.
     int swapped;
+    // 1: a block takes the next task when it is free, not every grid-th. Clusters of one block.
+    int dynamic;
 } tk_matmul_problem;
 
 typedef struct tk_matmul_pointers {
@@ -57,7 +59,7 @@ typedef struct tk_matmul_pointers {
 int tk_abi_version(void);
 int tk_num_matmul_instances(void);
 int tk_get_matmul_instance(int index, tk_matmul_instance* out);
-// Both are 0 without splits, and -1 (see tk_last_error) for a plan that is none.
+// Of splits, and one counter of a dynamic plan; -1 (see tk_last_error) for a plan that is none.
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem*);
 int64_t tk_matmul_num_counters(const tk_matmul_problem*);
 int tk_matmul(const tk_matmul_problem*, const tk_matmul_pointers*);

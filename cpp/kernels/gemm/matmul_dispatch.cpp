@@ -75,6 +75,8 @@ void check_plan(const tk_matmul_problem& p) {
     // Its stages are filled by ordinary stores, which no other block of a cluster waits for.
     check(info.loader == TK_LOADER_TMA || p.cluster_m * p.cluster_n == 1,
           "the gather loader takes no clusters");
+    check(p.dynamic == 0 || (info.loader == TK_LOADER_TMA && p.cluster_m * p.cluster_n == 1),
+          "a dynamic plan needs the tma loader and clusters of one block");
     check(p.grid >= 1 && p.grid % (p.cluster_m * p.cluster_n) == 0,
           "grid must be a positive multiple of the cluster's blocks");
     check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),
@@ -86,9 +88,24 @@ void check_plan(const tk_matmul_problem& p) {
     check(covered_tiles(p) * p.splits < (int64_t(1) << 31), "more than 2^31 tiles");
 }
 
-// The output tiles of which parts are parked: none without splits.
-int64_t parked_tiles(const tk_matmul_problem& p) {
-    return p.splits <= 1 ? 0 : covered_tiles(exchanged(p));
+// What a legal plan needs beside the tensors.
+struct memory_needs {
+    int64_t workspace_bytes = 0, counters = 0;
+};
+memory_needs needs(const tk_matmul_problem& as_asked) {
+    memory_needs result;
+    if (as_asked.splits <= 1 && as_asked.dynamic == 0) return result;
+    const tk_matmul_problem p = exchanged(as_asked);
+    check_plan(p);
+    const tk_matmul_instance& info = entry_of(p).info;
+    if (p.dynamic) result.counters = 1;
+    if (p.splits > 1) {
+        const int64_t tiles = covered_tiles(p);
+        result.counters += tiles * info.consumer_warpgroups;
+        result.workspace_bytes =
+            tiles * p.splits * info.tile_m * info.tile_n * int64_t(sizeof(float));
+    }
+    return result;
 }
 
 template <class F>
@@ -123,21 +140,11 @@ int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
 }
 
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
-    return tk::or_minus_one([&]() -> int64_t {
-        if (p->splits <= 1) return 0;
-        tk::check_plan(tk::exchanged(*p));
-        const tk_matmul_instance& info = tk::entry_of(*p).info;
-        return tk::parked_tiles(*p) * p->splits * info.tile_m * info.tile_n *
-               int64_t(sizeof(float));
-    });
+    return tk::or_minus_one([&] { return tk::needs(*p).workspace_bytes; });
 }
 
 int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
-    return tk::or_minus_one([&]() -> int64_t {
-        if (p->splits <= 1) return 0;
-        tk::check_plan(tk::exchanged(*p));
-        return tk::parked_tiles(*p) * tk::entry_of(*p).info.consumer_warpgroups;
-    });
+    return tk::or_minus_one([&] { return tk::needs(*p).counters; });
 }
 
 int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
@@ -148,8 +155,9 @@ int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
         tk::check(p->k >= 1, "k must be positive");
         tk::check(p->order_kind != tk::order_table || at->order_table != nullptr,
                   "order_kind 5 needs an order_table");
-        tk::check(p->splits == 1 || (at->workspace != nullptr && at->counters != nullptr),
-                  "a split product needs a workspace and counters");
+        tk::check(p->splits == 1 || at->workspace != nullptr, "a split product needs a workspace");
+        tk::check((p->splits == 1 && !p->dynamic) || at->counters != nullptr,
+                  "a split or dynamic product needs counters");
         tk_matmul_pointers pointers = *at;
         if (p->swapped) std::swap(pointers.a, pointers.b);
         tk::entry_of(problem).run(problem, pointers);

@@ -66,8 +66,8 @@ struct matmul_runner {
                    p.order_kind,
                    p.order_param,
                    at.order_table,
-                   split_k(p.splits, k_tiles, at.workspace, at.counters)};
-        g.config = {p.num_stages, g.tasks.count(), cluster};
+                   split_k(p.splits, k_tiles, at.workspace, at.counters + (p.dynamic ? 1 : 0))};
+        g.config = {p.num_stages, g.tasks.count(), cluster, p.dynamic ? at.counters : nullptr};
         if constexpr (!K::gathers) {  // what no other cluster reads need not stay in the cache
             const auto once = [&](int64_t batch_stride) {
                 return p.batch == 1 || batch_stride != 0;

@@ -13,6 +13,7 @@
 //                                 second, so that one computes while the other finishes
 #pragma once
 #include "tk/block/cluster_tile.hpp"
+#include "tk/block/task_queue.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -20,6 +21,10 @@ struct lcf_config {
     int num_stages = 1;
     int num_tasks = 0;
     cluster_shape cluster;
+    // Null: a cluster takes every cluster::count()-th task. Else a counter in global memory, 0
+    // before and after: a block takes the next task when it is free. For clusters of one block and
+    // producers of one warp.
+    int* queue = nullptr;
 };
 
 template <class K>
@@ -32,6 +37,7 @@ struct lcf {
     struct alignas(1024) barrier_block {
         semaphore full[K::max_stages];   // the stage's loads have arrived
         semaphore empty[K::max_stages];  // all that read the stage have finished with it
+        task_mail mail;                  // the next task, drawn by the producer
     };
 
     // The named barriers of the consumers' turns.
@@ -102,6 +108,7 @@ struct lcf {
                             "full");
             init_semaphores(block.barriers.empty, g.config.num_stages,
                             K::num_consumer_warpgroups * 4 * place.num_loaders, "empty");
+            if (draws(g)) block.barriers.mail.init(K::num_consumer_warpgroups * 4);
             fence_semaphore_init();
         } else if (warp::groupid() == 2) {
             K::producer::prefetch(g);
@@ -146,9 +153,13 @@ struct lcf {
     static TK_DEVICE void produce(const block_state& block, task_state task) {
         const globals& g = block.g;
         ring_position at;
+        mail_position mail;
         const int step = cluster::count();
         TK_NO_UNROLL
         while (task.index < g.config.num_tasks) {
+            // Asked for now and looked at below: a trip to global memory takes a while.
+            int drawn = 0;
+            if (draws(g)) drawn = warp::draw(g.config.queue, g.config.num_tasks);
             TK_NO_UNROLL
             for (int iter = 0; iter < task.iterations; ++iter) {
                 wait(block.barriers.empty[at.stage], at.phase ^ 1);
@@ -158,13 +169,23 @@ struct lcf {
                 at.advance(g.config.num_stages);
             }
             task.index += step;
+            if (draws(g)) {
+                task.index = step + warp::broadcast(drawn);
+                mail.tell(block.barriers.mail, task.index);
+            }
             set_up(block, task);
         }
+    }
+
+    // Whether tasks come from the queue.
+    static TK_DEVICE bool draws(const globals& g) {
+        return K::producer::warps == 1 && g.config.queue != nullptr;
     }
 
     static TK_DEVICE void consume(const block_state& block, task_state task) {
         const globals& g = block.g;
         ring_position at;
+        mail_position mail;
         const int step = cluster::count(), consumer = warpgroup::groupid() - 1;
         typename K::consumer::state state;
         bool turn_passed = false;
@@ -206,7 +227,7 @@ struct lcf {
             }
             // The next task is worked out while the last products of this one are under way.
             task_state next;
-            next.index = task.index + step;
+            next.index = draws(g) ? mail.hear(block.barriers.mail) : task.index + step;
             set_up(block, next);
             K::consumer::finish(args);
             task = next;

@@ -110,6 +110,18 @@ struct memory_ops {
         }
     }
 
+    // A number for other warps, in a word of shared memory, and its reading, for lane 0; whoever
+    // reads must be told by a semaphore or a barrier.
+    static void put(int& word, int value) {
+        if (warp_index() % Warps != 0) return;
+        machine::note_word(word, true, "put");
+        word = value;
+    }
+    static int get(const int& word) {
+        machine::note_word(word, false, "get");
+        return word;
+    }
+
   private:
     struct row_range {
         int first, last;

@@ -248,6 +248,22 @@ struct sync_ops {
         return *vote != 0;
     }
 
+    // The next of 0, 1, ..., count - 1 over the grid, for lane 0; `broadcast` gives it to all. The
+    // counter ends at 0 again once all are drawn.
+    static int draw(int* counter, int count) {
+        static_assert(Warps == 1, "draw is an operation of one warp");
+        const std::atomic_ref<int> next(*counter);
+        int drawn = next.load(std::memory_order_relaxed);
+        while (!next.compare_exchange_weak(drawn, drawn == count - 1 ? 0 : drawn + 1,
+                                           std::memory_order_relaxed)) {
+        }
+        return drawn;
+    }
+    static int broadcast(int value) {
+        static_assert(Warps == 1, "broadcast is an operation of one warp");
+        return value;
+    }
+
   private:
     static constexpr int turn = -2;  // two groups meet, on purpose
 

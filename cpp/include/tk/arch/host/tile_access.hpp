@@ -1,4 +1,4 @@
-// Accesses of tile operations to shared tiles, as the access log has them.
+// Accesses of tile operations to shared memory, as the access log has them.
 #pragma once
 #include "tk/arch/host/sync.hpp"
 #include "tk/tile/st.hpp"
@@ -17,15 +17,15 @@ std::string tile_name() {
            std::to_string(S::cols) + ">";
 }
 
-// An access of the calling warp to `bytes` of a tile of type S from `offset` of a block's shared
-// memory.
-template <shared_tile S>
-access make_access(const char* operation, int64_t offset, int64_t bytes) {
+// An access of the calling warp to `bytes` from `offset` of a block's shared memory, in a tile (or
+// whatever it is) of that name.
+inline access make_access(const char* operation, std::string (*tile)(), int64_t offset,
+                          int64_t bytes) {
     const warp_context& warp = self();
     access made;
     made.first = offset, made.last = offset + bytes;
     made.operation = operation;
-    made.tile = &tile_name<S>;
+    made.tile = tile;
     made.block = warp.block->index, made.warp = warp.index;
     made.agent = warp.clock.agent, made.epoch = warp.clock.epoch();
     made.lane_meetings = warp.clock.lane_meetings;
@@ -47,13 +47,27 @@ void note_rows(const S& tile, int first, int count, bool writes, const char* ope
     block_context& block = *self().block;
     if (!block.contains(&tile, S::bytes)) return;  // a tile of the caller's own
     for (int panel = 0; panel < S::panels; ++panel) {
-        access made = make_access<S>(
-            operation, block.offset_of(&tile) + int64_t(panel * S::rows + first) * S::swizzle_bytes,
+        access made = make_access(
+            operation, &tile_name<S>,
+            block.offset_of(&tile) + int64_t(panel * S::rows + first) * S::swizzle_bytes,
             int64_t(count) * S::swizzle_bytes);
         made.writes = writes;
         made.by_lanes = true;
         note(block, made);
     }
+}
+
+// Notes an ordinary access to a word of shared memory.
+inline void note_word(const int& word, bool writes, const char* operation) {
+    block_context& block = *self().block;
+    if (!block.contains(&word, sizeof(word))) {
+        fail(std::string(operation) + ": the word is not in the shared memory");
+    }
+    access made = make_access(
+        operation, +[] { return std::string("a word"); }, block.offset_of(&word), sizeof(word));
+    made.writes = writes;
+    made.by_lanes = true;
+    note(block, made);
 }
 
 // Notes that WGMMA or TMA reads a shared tile from now on; returns the ticket to finish it by.
@@ -64,7 +78,7 @@ uint64_t note_async_read(const S& tile, const char* operation, bool by_one_lane 
     if (!block.contains(&tile, S::bytes)) {
         fail(std::string(operation) + ": " + tile_name<S>() + " is not in the shared memory");
     }
-    access made = make_access<S>(operation, block.offset_of(&tile), S::bytes);
+    access made = make_access(operation, &tile_name<S>, block.offset_of(&tile), S::bytes);
     made.asynchronous = made.under_way = true;
     made.by_lanes = by_one_lane;
     return note(block, made);

@@ -112,7 +112,7 @@ void issue_load(S& tile, const tma_descriptor& map, load_copy copy, uint32_t mas
         require_fenced(*copy.completes);
         copy.tile = block.memory + offset;
         const int64_t box = int64_t(copy.panel * S::rows + copy.first_row) * S::swizzle_bytes;
-        access made = make_access<S>("load_async", offset + box, copy.bytes);
+        access made = make_access("load_async", &tile_name<S>, offset + box, copy.bytes);
         made.writes = made.asynchronous = made.under_way = true;
         made.agent = copy.completes->agent();
         copy.log = &block.accesses;

@@ -131,6 +131,15 @@ struct memory_ops {
         }
     }
 
+    // A number for other warps, in a word of shared memory, and its reading, for lane 0; whoever
+    // reads must be told by a semaphore or a barrier.
+    static TK_DEVICE void put(int& word, int value) {
+        if (int(threadIdx.x) % (Warps * 32) == 0) *static_cast<volatile int*>(&word) = value;
+    }
+    static TK_DEVICE int get(const int& word) {
+        return lane() == 0 ? *static_cast<const volatile int*>(&word) : 0;
+    }
+
   private:
     template <class T>
     static TK_DEVICE uint32_t pack(float low, float high) {

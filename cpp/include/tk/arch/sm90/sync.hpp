@@ -162,6 +162,21 @@ struct sync_ops {
         sync(barrier_id);
         return *vote != 0;
     }
+
+    // The next of 0, 1, ..., count - 1 over the grid, for lane 0; `broadcast` gives it to all. The
+    // counter ends at 0 again once all are drawn.
+    static TK_DEVICE int draw(int* counter, int count) {
+        static_assert(Warps == 1, "draw is an operation of one warp");
+        int result = 0;
+        if (lane() == 0) {
+            result = int(atomicInc(reinterpret_cast<unsigned*>(counter), unsigned(count - 1)));
+        }
+        return result;
+    }
+    static TK_DEVICE int broadcast(int value) {
+        static_assert(Warps == 1, "broadcast is an operation of one warp");
+        return __shfl_sync(0xffffffff, value, 0);
+    }
 };
 }  // namespace detail
 
