@@ -99,6 +99,30 @@ def test_every_depth_of_the_ring_gives_the_same_bits(device: str) -> None:
     assert all(torch.equal(results[0], result) for result in results)
 
 
+@pytest.mark.parametrize("splits", [1, 2])
+def test_blocks_that_take_tiles_when_free_fill_every_tile_with_the_same_bits(
+    device: str, splits: int
+) -> None:
+    """More tiles than blocks, several times in a row: the queue starts anew each time."""
+    a, b = random((520, 264), device=device), random((264, 1032), device=device)
+    for grid in (1, 5, 12):
+        static = tk.plan_matmul(a, b).replace(cluster=(1, 1), splits=splits, grid=grid)
+        expected = into_nan(a, b, static)
+        assert_no_worse_than_torch(expected, a, b)
+        for _ in range(3):
+            assert torch.equal(into_nan(a, b, static.replace(dynamic=True)), expected)
+
+
+def test_a_queue_is_for_blocks_alone_and_for_tma() -> None:
+    a, b = random((512, 64), device="cpu"), random((64, 512), device="cpu")
+    plan = tk.plan_matmul(a, b)
+    with pytest.raises(ValueError, match="dynamic needs the tma loader and clusters of one block"):
+        plan.replace(cluster=(2, 1), dynamic=True)
+    gathered = tk.plan_matmul(a[:, 1:], b[1:])
+    with pytest.raises(ValueError, match="dynamic needs the tma loader"):
+        gathered.replace(dynamic=True)
+
+
 def test_a_split_product_is_the_same_bits_every_time(device: str) -> None:
     """The last of three or more partners to arrive may not run the epilogue before the others have
     added their part (NVIDIA/cutlass #2027). On a GPU a second stream keeps the device busy."""

@@ -113,6 +113,14 @@ def test_few_rows_are_tried_both_ways() -> None:
         assert {c.splits for c in tried if c.instance.tile_n == 16} >= {1, 2, 3, 4, 8}
 
 
+def test_blocks_take_work_when_free_where_memory_serves_them_unevenly() -> None:
+    """Rounds of small tiles that are read from memory; not one round, nor rounds of products."""
+    assert any(c.dynamic for c in choices(128, 128256, 4096))
+    assert not any(c.dynamic for c in choices(128, 4096, 4096) if c.splits == 1)
+    assert not any(c.dynamic for c in choices(8192, 8192, 8192))
+    assert all(c.cluster == (1, 1) for c in choices(128, 128256, 4096) if c.dynamic)
+
+
 def test_an_exchange_that_a_direct_tile_matches_is_not_tried() -> None:
     for choice in choices(256, 4096, 4096):
         # 128 x 256 exchanged covers what 256 x 128 does, with a slower output.
