@@ -5,5 +5,6 @@
 #include "tk/grid/launch.hpp"
 #include "tk/grid/order.hpp"
 #include "tk/grid/tile_tasks.hpp"
+#include "tk/tile/any_gl.hpp"
 #include "tk/tile/functions.hpp"
 #include "tk/tile/group.hpp"

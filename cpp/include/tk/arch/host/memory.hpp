@@ -100,8 +100,7 @@ struct memory_ops {
         });
     }
     template <class R>
-    static void sum_fragments(R& dst, const float* src, int parts, int64_t stride,
-                              int valid_rows) {
+    static void sum_fragments(R& dst, const float* src, int parts, int64_t stride, int valid_rows) {
         for (float& value : dst.data) value = 0.0f;
         for (int part = 0; part < parts; ++part, src += stride) {
             for_fragments<R>(valid_rows, [&](int64_t at, int first) {
