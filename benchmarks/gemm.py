@@ -20,6 +20,7 @@ from tk.benchmarks.overhead import host_call_seconds
 from tk.benchmarks.record import PREDICTED, Record, Result, Row, Timing
 from tk.benchmarks.selection import TORCH, Candidate, Timer, compare
 from tk.benchmarks.shapes import Shape
+from tk.benchmarks.timing import Flush
 from tk.schedulers import Device, GemmProblem, Instance, plan_gemm
 
 SUITE = "gemm"
@@ -43,7 +44,7 @@ class Settings:
     dtype: str = "bf16"
     seconds: float = 0.1
     graph: bool = False
-    flush: bool = True
+    flush: Flush = "read"
     seed: int = 0
     budget_seconds: float | None = None  # no new shape is begun after so long
 

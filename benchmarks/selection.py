@@ -18,7 +18,7 @@ import tk
 from tk.benchmarks.candidates import plan_text, stored_plan
 from tk.benchmarks.check import Errors, errors_of, fault, reference_product, run_on_poisoned
 from tk.benchmarks.record import FAILED, OK, WRONG, Result
-from tk.benchmarks.timing import time_interleaved
+from tk.benchmarks.timing import Flush, time_interleaved
 
 if TYPE_CHECKING:
     from tk.schedulers import Plan
@@ -50,7 +50,7 @@ class Timer:
     """How long and in which way to time; see :func:`tk.benchmarks.timing.time_interleaved`."""
 
     seconds: float = 0.05
-    flush: bool = True
+    flush: Flush = "read"
     graph: bool = False
     min_repetitions: int = 5
     give_up: float = 4.0

@@ -8,9 +8,11 @@ What the figure holds: from the moment the device reaches the call to the moment
 it. What it does not hold:
 
 - the host's time to launch: a spin kernel before each call keeps the device behind the host;
-- the flush: it runs before the start event, and it *reads* a buffer of several times the L2, so
-  that no dirty line of it is left to be written back during the call (a flush that writes would
-  charge the call up to an L2's worth of writes).
+- the flush, which runs before the start event over a buffer of several times the L2. By default it
+  *reads*: no dirty line is left to be written back during the call. ``flush="write"`` writes zeros,
+  as ``triton.testing.do_bench`` does: a call then also pays for writing back what it displaces, up
+  to an L2's worth, as after a kernel that has just written its output. Compare figures of one kind
+  alone: small calls differ by up to a third.
 
 With ``graph=True`` the same sequence is captured in a CUDA graph, events included, which takes
 the launch latency of the device out too. On the CPU the clock is ``time.perf_counter`` and
@@ -22,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -37,6 +39,9 @@ GRAPH_UNROLL = 10  # calls in one captured graph
 CALLS_IN_FLIGHT = 96  # with a spin and a flush each, well under the 1024 launches a stream queues
 
 Function = Callable[[], object]
+Flush = Literal["read", "write", "none"]
+"""What is done to the L2 cache before each call: see above."""
+FLUSHES: tuple[Flush, ...] = get_args(Flush)
 
 
 class Clock(Protocol):
@@ -52,7 +57,7 @@ def time_interleaved(
     *,
     device: torch.device | str = "cuda",
     seconds: float = 0.05,
-    flush: bool = True,
+    flush: Flush = "read",
     graph: bool = False,
     warm_up: int = 2,
     min_repetitions: int = 5,
@@ -75,6 +80,8 @@ def time_interleaved(
             f"max_repetitions={max_repetitions}, give_up={give_up}: the first must be positive, "
             "the second at least 1 and at most the third, the last at least 1"
         )
+    if flush not in FLUSHES:
+        raise ValueError(f"flush is {flush!r}; must be one of {', '.join(FLUSHES)}")
     device = torch.device(device)
     if device.type == "cuda":
         with torch.cuda.device(device):
@@ -165,10 +172,11 @@ class CpuClock:
 class CudaClock:
     """CUDA events on the current stream of the current device."""
 
-    def __init__(self, *, flush: bool) -> None:
+    def __init__(self, *, flush: Flush) -> None:
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         l2_bytes = int(getattr(properties, "L2_cache_size", 0)) or DEFAULT_L2_BYTES
-        self.flush_bytes = FLUSH_L2_SIZES * l2_bytes if flush else 0
+        self.flush_bytes = 0 if flush == "none" else FLUSH_L2_SIZES * l2_bytes
+        self._writes = flush == "write"
         self._buffer = torch.zeros(self.flush_bytes // 4, device="cuda", dtype=torch.float32)
         self._sink = torch.zeros((), device="cuda", dtype=torch.float32)
         self._spin_seconds = 100e-6  # then: the host's time for one repetition, and half as much
@@ -233,7 +241,11 @@ class CudaClock:
         return graph, events
 
     def _flush(self) -> None:
-        if self.flush_bytes:
+        if not self.flush_bytes:
+            return
+        if self._writes:
+            self._buffer.zero_()
+        else:
             torch.sum(self._buffer, dim=0, out=self._sink)
 
 

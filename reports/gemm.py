@@ -15,6 +15,7 @@ from tk.reports.format import Column, fitted_table
 OURS = "tk"
 RIVAL = "torch"
 BEST_SHOWN = 3  # plans of a tuned shape
+_FLUSHED = {"write": ", L2 flushed by writing", "none": ", L2 not flushed"}
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def render(record: Record, console: Console) -> RenderableType:
 def _measured(lines: list[Line], record: Record, console: Console) -> RenderableType:
     environment = record.environment
     graph = ", in CUDA graphs" if record.settings.get("graph") else ""
+    flush = _FLUSHED.get(str(record.settings.get("flush")), "")
     table = fitted_table(
-        f"Matrix product on {environment.device}{graph}",
+        f"Matrix product on {environment.device}{graph}{flush}",
         [
             Column("M x N x K", lambda line: line.problem, right=False),
             Column("layout", lambda line: line.row.layout, right=False),

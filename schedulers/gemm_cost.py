@@ -116,8 +116,9 @@ class GemmCost:
             self.full_rounds, self.last = self.full_rounds - 1, clusters
         rounds = self.full_rounds + 1
         # Memory does not serve all blocks alike. The last has its share that much later; if they
-        # take work as they become free, in the last round alone.
-        self.unevenness = 1 + device.memory_unevenness / (rounds if dynamic else 1)
+        # take work as they become free, in the last round alone. Blocks of a cluster wait for each
+        # other at every stage.
+        self.unevenness = 1 + device.memory_unevenness * cluster_size / (rounds if dynamic else 1)
 
         # One block's chain through a round.
         size = DTYPE_BYTES[problem.dtype]

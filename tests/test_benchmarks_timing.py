@@ -10,9 +10,21 @@ import pytest
 import torch
 
 from tk.benchmarks.record import Timing
-from tk.benchmarks.timing import interleaving, summarize, time_function, time_interleaved
+from tk.benchmarks.timing import (
+    FLUSHES,
+    Flush,
+    interleaving,
+    summarize,
+    time_function,
+    time_interleaved,
+)
 
-MODES = [(flush, graph) for flush in (True, False) for graph in (True, False)]
+MODES = [(flush, graph) for flush in FLUSHES for graph in (True, False)]
+
+
+def test_an_unknown_flush_is_refused() -> None:
+    with pytest.raises(ValueError, match="flush is 'wipe'; must be one of read, write, none"):
+        time_function(lambda: None, device="cpu", flush="wipe")
 
 
 def test_every_round_of_the_interleaving_calls_each_function_once() -> None:
@@ -88,14 +100,14 @@ def test_arguments_that_make_no_sense_are_refused(options: dict[str, object]) ->
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("flush", "graph"), MODES)
-def test_an_empty_function_takes_under_five_microseconds(flush: bool, graph: bool) -> None:
+def test_an_empty_function_takes_under_five_microseconds(flush: Flush, graph: bool) -> None:
     timing = time_function(lambda: None, flush=flush, graph=graph, seconds=0.002)
     assert timing.median < 5e-6
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("flush", "graph"), MODES)
-def test_a_spin_of_a_millisecond_takes_a_millisecond(flush: bool, graph: bool) -> None:
+def test_a_spin_of_a_millisecond_takes_a_millisecond(flush: Flush, graph: bool) -> None:
     spin = _spin_kernel()
     timing = time_function(lambda: spin(1_000_000), flush=flush, graph=graph, seconds=0.03)
     assert timing.median == pytest.approx(1e-3, rel=0.02)
@@ -106,9 +118,9 @@ def test_a_spin_of_a_millisecond_takes_a_millisecond(flush: bool, graph: bool) -
 def test_flushing_slows_a_copy_that_fits_l2_and_not_one_that_does_not(graph: bool) -> None:
     small = _copy(8 * 2**20)
     large = _copy(2**30)
-    cold = time_interleaved([small, large], flush=True, graph=graph, seconds=0.02)
-    warm = time_interleaved([small, large], flush=False, graph=graph, seconds=0.02)
-    alone = time_function(small, flush=False, graph=graph, seconds=0.005)
+    cold = time_interleaved([small, large], flush="read", graph=graph, seconds=0.02)
+    warm = time_interleaved([small, large], flush="none", graph=graph, seconds=0.02)
+    alone = time_function(small, flush="none", graph=graph, seconds=0.005)
     assert cold[0].median > alone.median
     assert cold[1].median == pytest.approx(warm[1].median, rel=0.03)
 
@@ -123,7 +135,7 @@ def test_the_host_being_slow_to_launch_is_not_in_the_figure() -> None:
             pass
         x.add_(1)
 
-    quick, slow = time_interleaved([lambda: x.add_(1), slow_host], flush=False, seconds=0.002)
+    quick, slow = time_interleaved([lambda: x.add_(1), slow_host], flush="none", seconds=0.002)
     assert slow.median < quick.median + 10e-6
 
 
@@ -132,8 +144,9 @@ def test_the_flush_follows_the_size_of_the_l2() -> None:
     from tk.benchmarks.timing import FLUSH_L2_SIZES, CudaClock
 
     l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    assert CudaClock(flush=True).flush_bytes == FLUSH_L2_SIZES * l2_bytes
-    assert CudaClock(flush=False).flush_bytes == 0
+    assert CudaClock(flush="read").flush_bytes == FLUSH_L2_SIZES * l2_bytes
+    assert CudaClock(flush="write").flush_bytes == FLUSH_L2_SIZES * l2_bytes
+    assert CudaClock(flush="none").flush_bytes == 0
 
 
 def _copy(size: int) -> Callable[[], object]:

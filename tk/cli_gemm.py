@@ -44,6 +44,13 @@ def add_parsers(commands: Commands) -> None:
     _add_common(bench, layouts=True)
     bench.add_argument("--quick", action="store_true", help="a dozen shapes instead of 42")
     bench.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
+    bench.add_argument(
+        "--flush",
+        choices=("read", "write", "none"),
+        default="read",
+        help="how the L2 cache is emptied before each call: by reading (default), by writing, as "
+        "triton.testing.do_bench does, which leaves it to be written back, or not at all",
+    )
     bench.add_argument("--seconds", type=_duration, help="GPU time for each candidate")
     bench.set_defaults(run=_bench)
 
@@ -118,6 +125,7 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
         options.dtype,
         seconds=options.seconds or (QUICK_SECONDS_EACH if options.quick else 0.1),
         graph=options.graph,
+        flush=options.flush,
     )
     if cuda is not None:
         with _progress(console, "measuring") as report:
