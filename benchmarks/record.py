@@ -157,9 +157,13 @@ class Record:
             raise RecordError(f"the record is damaged: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the record as JSON; the file appears whole or not at all."""
-        target = Path(path)
+        """Writes the record as JSON; a file appears whole or not at all. Links are followed, and
+        what is no file (a pipe, /dev/null) is written to."""
+        target = Path(path).resolve()
         text = json.dumps(_finite(self.to_dict()), indent=1, allow_nan=False)
+        if target.exists() and not target.is_file():
+            target.write_text(text + "\n", encoding="utf-8")
+            return
         handle, name = tempfile.mkstemp(dir=target.parent or Path(), prefix=target.name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:

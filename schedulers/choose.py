@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
-from tk.schedulers.order import Order
+from tk.schedulers.order import Order, is_whole
 
 _HOPELESS = 1.25  # a group whose bound is this far behind the best is not looked at further
 _CLOSE = 1.03  # groups this close to the best have all their orders tried
@@ -43,11 +43,22 @@ class Choice:
     dynamic: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.cluster) != 2 or min(self.cluster) < 1:
+        for name, kind in (("instance", Instance), ("order", Order)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; needs a {kind.__name__}")
+        if not isinstance(self.cluster, tuple) or len(self.cluster) != 2:
+            raise ValueError(f"cluster is {self.cluster!r}; needs two numbers >= 1")
+        if not all(is_whole(blocks) and blocks >= 1 for blocks in self.cluster):
             raise ValueError(f"cluster is {self.cluster!r}; needs two numbers >= 1")
         for name in ("num_stages", "splits", "grid"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; needs >= 1")
+            value = getattr(self, name)
+            if not is_whole(value):
+                raise ValueError(f"{name} is {value!r}; needs a whole number")
+            if value < 1:
+                raise ValueError(f"{name} is {value}; needs >= 1")
+        for name in ("swapped", "dynamic"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; needs True or False")
 
     def __str__(self) -> str:
         return (
@@ -87,7 +98,7 @@ class Choice:
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise ValueError(f"plan record is malformed: {error}") from None
 
 

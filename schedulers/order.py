@@ -25,6 +25,12 @@ _TABLES: dict[str, Callable[[int, int], list[tuple[int, int]]]] = {"hilbert": hi
 # A table entry is row << 16 | col in an int32.
 MAX_TABLE_ROWS = 1 << 15
 MAX_TABLE_COLS = 1 << 16
+MAX_PARAM = (1 << 31) - 1  # an int on the device
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an int, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,11 @@ class Order:
     def __post_init__(self) -> None:
         if self.kind not in CODES:
             raise ValueError(f"unknown order {self.kind!r}; known: {', '.join(CODES)}")
+        if not is_whole(self.param) or self.param > MAX_PARAM:
+            raise ValueError(
+                f"order {self.kind}: param is {self.param!r};"
+                f" needs a whole number up to {MAX_PARAM}"
+            )
         if self.kind in _GROUPED:
             if self.param < 1:
                 raise ValueError(f"order {self.kind}: param is {self.param}; needs a width >= 1")

@@ -74,3 +74,23 @@ def test_what_is_no_record_is_refused_in_words(tmp_path: Path, text: str, words:
     with pytest.raises(RecordError, match=words) as caught:
         Record.load(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_record_is_written_through_links_and_into_what_is_no_file(tmp_path: Path) -> None:
+    import os
+    import threading
+
+    record = make_record([make_row(14e-6, 15e-6)])
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "real.json")
+    record.save(link)
+    assert link.is_symlink()
+    assert Record.load(tmp_path / "real.json") == record
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    record.save(pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    assert '"suite"' in read[0]

@@ -206,3 +206,71 @@ def test_gelu_and_its_tanh_form_differ() -> None:
                    for name in ("gelu", "gelu_tanh"))  # fmt: skip
     assert not torch.equal(exact, tanh)
     torch.testing.assert_close(exact, tanh, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "bias", "c", "out"])
+def test_a_tensor_whose_memory_was_freed_is_refused(device: str, name: str) -> None:
+    tensors = {
+        "a": torch.ones(7, 5, device=device).bfloat16(),
+        "b": torch.ones(5, 7, device=device).bfloat16(),
+        "bias": torch.ones(7, device=device),
+        "c": torch.ones(7, 7, device=device),
+        "out": torch.empty(7, 7, device=device).bfloat16(),
+    }
+    tensors[name].untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=rf"tk\.matmul: {name} is a tensor whose memory was freed"):
+        tk.matmul(**tensors, beta=1.0)
+
+
+def test_out_without_memory_and_out_of_inference_mode_are_refused() -> None:
+    a, b = torch.ones(9, 5).bfloat16(), torch.ones(5, 7).bfloat16()
+    zeros = torch._efficientzerotensor((9, 7), dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="out is a tensor whose memory was freed"):
+        tk.matmul(a, b, out=zeros)
+    with torch.inference_mode():
+        out = torch.empty(9, 7).bfloat16()
+        tk.matmul(a, b, out=out)
+    with pytest.raises(ValueError, match="out is a tensor of inference mode outside of it"):
+        tk.matmul(a, b, out=out)
+
+
+def test_numbers_beyond_floats_are_refused() -> None:
+    a, b = torch.ones(9, 5).bfloat16(), torch.ones(5, 7).bfloat16()
+    with pytest.raises(ValueError, match="alpha is a number beyond all floats"):
+        tk.matmul(a, b, alpha=10**400)
+
+
+def test_either_zero_as_alpha_gives_the_same_bits() -> None:
+    a, b = torch.ones(9, 5).bfloat16(), torch.ones(5, 7).bfloat16()
+    first, second = (tk.matmul(a, b, alpha=alpha) for alpha in (-0.0, 0.0))
+    assert torch.equal(first.view(torch.int16), second.view(torch.int16))
+
+
+def test_an_unmapped_c_with_a_batch_is_refused_inside_vmap() -> None:
+    a, b = torch.ones(4, 9, 5).bfloat16(), torch.ones(5, 7).bfloat16()
+    c = torch.ones(4, 9, 7)
+    with pytest.raises(ValueError, match="c is"):
+        torch.vmap(lambda each: tk.matmul(each, b, c=c, beta=1.0))(a)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"splits": 1.0}, "splits is 1.0; needs a whole number"),
+        ({"num_stages": "3"}, "num_stages is '3'; needs a whole number"),
+        ({"cluster": 2}, "cluster is 2; needs two numbers"),
+        ({"order": "row"}, "order is 'row'; needs a Order"),
+        ({"instance": None}, "instance is None"),
+        ({"dynamic": "yes"}, "dynamic is 'yes'; needs True or False"),
+    ],
+)
+def test_a_plan_s_fields_have_their_types(change: dict[str, object], text: str) -> None:
+    plan = tk.plan_matmul(torch.ones(64, 64).bfloat16(), torch.ones(64, 64).bfloat16())
+    with pytest.raises(ValueError, match=text):
+        plan.replace(**change)
+
+
+@pytest.mark.parametrize("param", [8.5, True, 1 << 40])
+def test_an_order_s_width_is_a_whole_number(param: object) -> None:
+    with pytest.raises(ValueError, match="needs a whole number up to"):
+        tk.schedulers.Order("grouped_m", param)  # type: ignore[arg-type]

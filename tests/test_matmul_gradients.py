@@ -3,6 +3,7 @@ operands, higher and forward-mode derivatives, func."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -242,3 +243,49 @@ def test_relu_lets_the_gradient_of_nan_through_as_torch_does(device: str) -> Non
     (ours,) = torch.autograd.grad(tk.matmul(a, b, activation="relu").sum(), a)
     (theirs,) = torch.autograd.grad(torch.relu(torch.matmul(a, b)).sum(), a)
     assert torch.equal(ours, theirs)
+
+
+def test_a_checkpoint_reads_each_saved_tensor_once(device: str) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    a, b = random((9, 16), device=device), random((16, 8), device=device)
+    plain, again = (a.clone().requires_grad_() for _ in range(2))
+    tk.matmul(plain, b, activation="silu").sum().backward()
+    function = functools.partial(tk.matmul, activation="silu")
+    checkpoint(function, again, b, use_reentrant=False).sum().backward()
+    assert torch.equal(plain.grad, again.grad)
+
+
+def test_only_what_a_gradient_needs_is_saved(device: str) -> None:
+    """A frozen weight keeps no activations alive, and may be changed before the backward pass."""
+    x, w = random((9, 16), device=device), random((16, 8), device=device).requires_grad_()
+    saved: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        output = tk.matmul(x, w)
+    assert [each.shape for each in saved] == [x.shape]
+    with torch.no_grad():
+        w.add_(1)
+    output.sum().backward()
+    assert w.grad is not None
+
+
+def test_an_activation_without_a_derivative_is_refused() -> None:
+    from tk.ops.matmul_gradient import _through_activation
+
+    class Context:
+        activation, alpha, beta = "new", 1.0, 0.0
+
+    a, b = random((4, 8), device="cpu"), random((8, 4), device="cpu")
+    with pytest.raises(NotImplementedError, match="activation 'new' has no derivative"):
+        _through_activation(Context(), (a, b, None, None, None), torch.ones(4, 4))
+
+
+def test_forward_mode_is_refused_where_torch_would_lose_the_tangents() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    a, b = random((4, 8), device="cpu"), random((8, 4), device="cpu")
+    with (
+        FlopCounterMode(display=False),
+        pytest.raises(NotImplementedError, match="forward-mode differentiation"),
+    ):
+        torch.func.jvp(lambda x: tk.matmul(x, b), (a,), (a,))

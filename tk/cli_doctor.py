@@ -18,7 +18,7 @@ MIN_DRIVER_CUDA = "12.4"
 INSTALL_CUDA = (
     "install from source with `pip install .`: nvcc 12.4 or later is used if there is one, and "
     "NVIDIA's compiler wheels are fetched if not; it must not be given "
-    "`-C cmake.define.TK_CUDA=OFF`"
+    "`--config-settings=cmake.define.TK_CUDA=OFF`"
 )
 INSTALL_TORCH_CUDA = "install a build of torch with CUDA (pytorch.org, `pip install torch`)"
 

@@ -197,7 +197,7 @@ def _save(record: Record, path: str | None, console: Console) -> None:
         record.save(path)
     except OSError as error:
         raise CommandError(in_words(error)) from error
-    console.print(f"saved; tk report show {path} prints it again", style="dim")
+    console.print(f"saved; tk report show {path} prints it again", style="dim", markup=False)
 
 
 @contextmanager

@@ -72,7 +72,12 @@ def scalar(argument: str, value: object) -> float:
         if isinstance(value, torch.Tensor):
             allowed += " (a tensor would have to be waited for; use its .item())"
         raise wrong_type(OPERATION, argument, value, allowed)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise wrong_value(
+            OPERATION, argument, "a number beyond all floats", "representable in float32"
+        ) from None
     if _LARGEST_FLOAT < abs(number) < float("inf"):
         raise wrong_value(OPERATION, argument, repr(number), "representable in float32")
     return number

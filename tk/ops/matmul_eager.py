@@ -34,12 +34,15 @@ def run(
     plan: Plan | None,
 ) -> torch.Tensor:
     """The product of plain tensors, nothing recorded for autograd; alpha and beta are floats."""
+    alpha += 0.0  # -0.0 and 0.0 are equal as keys, so they have to be the same product
     try:
         a_address = a.data_ptr()
         b_address = b.data_ptr()
         if not (a_address and b_address) and (a._is_zerotensor() or b._is_zerotensor()):
             zeros = a.clone(), b.clone()  # tensors of zeros that have no memory
             return run(*zeros, bias, activation, alpha, c, beta, out, out_dtype, plan)
+        if not (a_address and b_address):
+            _refuse_freed(a=a, b=b)
         key = (
             a.shape,
             a.stride(),
@@ -79,15 +82,32 @@ def run(
         bias = bias.clone()
     c_address = 0 if c is None else c.data_ptr()
     bias_address = 0 if bias is None else bias.data_ptr()
+    if (c is not None and not c_address) or (bias is not None and not bias_address):
+        _refuse_freed(c=c, bias=bias)
     if out is None:
         out = prepared.allocate()
         prepared.launch(a_address, b_address, c_address, bias_address, out.data_ptr())
         return out
     address = out.data_ptr()
+    if not address:
+        _refuse_freed(out=out)
+    if out.is_inference() and not torch.is_inference_mode_enabled():
+        raise wrong_value(
+            OPERATION, "out", "a tensor of inference mode outside of it", "an ordinary tensor"
+        )
     prepared.refuse_overlap((a_address, b_address, bias_address, c_address), address)
     prepared.launch(a_address, b_address, c_address, bias_address, address)
     increment_version(out)
     return out
+
+
+def _refuse_freed(**tensors: torch.Tensor | None) -> None:
+    """ValueError for a tensor that has elements and no memory: zeros without storage, or storage
+    that was freed. (Tensors of zeros are given memory before, where they are only read.)"""
+    for name, tensor in tensors.items():
+        if tensor is None or tensor.is_meta or not tensor.numel() or tensor.data_ptr():
+            continue
+        raise wrong_value(OPERATION, name, "a tensor whose memory was freed", "one with memory")
 
 
 def _one_zero(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

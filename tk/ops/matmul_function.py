@@ -59,7 +59,7 @@ class _Transformable(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        setup_context(ctx, inputs, output)
+        setup_context(ctx, inputs, output, forward_mode=True)
         ctx.output_like = (output.shape, output.dtype)
 
     @staticmethod
@@ -95,6 +95,8 @@ class _Transformable(torch.autograd.Function):
         )
         mapped = [axis is not None for axis in in_dims[:4]]
         matrices = a.dim() - mapped[0] == 2 and b.dim() - mapped[1] == 2
+        # A c of three axes that is not mapped fits no single product: the loop below says so.
+        matrices = matrices and (c is None or mapped[3] or c.dim() <= 2)
         if matrices and (mapped[0] or mapped[1]) and not mapped[2] and options[-1] is None:
             if mapped[3]:
                 assert c_front is not None

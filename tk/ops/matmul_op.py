@@ -6,6 +6,7 @@ Both run the code of an eager call; what is added is a shape-only (fake) form an
 from __future__ import annotations
 
 import torch
+from torch.autograd import forward_ad
 
 from tk.ops.matmul_arguments import check
 from tk.ops.matmul_eager import run
@@ -21,6 +22,16 @@ _ARGUMENTS = (
 )
 
 
+def _refuse_forward_mode() -> None:
+    """torch drops the tangents of a custom operation's inputs without a word, and takes the output
+    for a constant. (Plain calls do not come here: `tk.ops.matmul_function` has the derivative.)"""
+    if forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            "tk.matmul: forward-mode differentiation (jvp, jacfwd) works in eager calls on plain "
+            "tensors, not under torch.compile, a dispatch or function mode, or on tensor subclasses"
+        )
+
+
 def _matmul(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -32,6 +43,7 @@ def _matmul(
     out_dtype: torch.dtype | None = None,
     plan: str | None = None,
 ) -> torch.Tensor:
+    _refuse_forward_mode()
     read = None if plan is None else plan_from_text(plan)
     return run(a, b, bias, activation, alpha, c, beta, None, out_dtype, read)
 
@@ -82,6 +94,7 @@ def _matmul_fake(
     out_dtype: torch.dtype | None = None,
     plan: str | None = None,
 ) -> torch.Tensor:
+    _refuse_forward_mode()
     checked = check(a, b, bias, activation, alpha, c, beta, None, out_dtype)
     return torch.empty(checked.shape, dtype=checked.out_dtype, device=a.device)
 
