@@ -15,7 +15,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 
@@ -150,9 +153,9 @@ class Record:
             )
         try:
             rows = [_row(row) for row in data["rows"]]
-            environment = Environment(**data["environment"])
+            environment = _made(Environment, data["environment"])
             rest = {k: v for k, v in data.items() if k not in ("rows", "environment")}
-            return cls(environment=environment, rows=rows, **rest)
+            return _made(cls, {**rest, "environment": environment, "rows": rows})
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordError(f"the record is damaged: {error}") from error
 
@@ -190,14 +193,41 @@ class Record:
 def _row(data: Mapping[str, Any]) -> Row:
     fields = dict(data)
     fields["results"] = [_result(result) for result in data["results"]]
-    return Row(**fields)
+    return _made(Row, fields)
 
 
 def _result(data: Mapping[str, Any]) -> Result:
     fields = dict(data)
     if fields.get("timing") is not None:
-        fields["timing"] = Timing(**fields["timing"])
-    return Result(**fields)
+        fields["timing"] = _made(Timing, fields["timing"])
+    return _made(Result, fields)
+
+
+def _made(cls: type[T], fields: Mapping[str, Any]) -> T:
+    """A dataclass of these fields; TypeError names one that is not of its type."""
+    hints = get_type_hints(cls)
+    for name, value in fields.items():
+        if name in hints and not _fits(value, hints[name]):
+            raise TypeError(f"{name} is {value!r}"[:100])
+    return cls(**fields)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type as it stands in the dataclasses above."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(each, arguments[0]) for each in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(
+            _fits(key, arguments[0]) and _fits(each, arguments[1]) for key, each in value.items()
+        )
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
 def _finite(value: Any) -> Any:

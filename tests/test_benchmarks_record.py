@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_records import make_record, make_row
@@ -94,3 +96,21 @@ def test_a_record_is_written_through_links_and_into_what_is_no_file(tmp_path: Pa
     reader.join()
     assert pipe.is_fifo()
     assert '"suite"' in read[0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda d: d["rows"][0].update(roof_seconds="x"), "roof_seconds is 'x'"),
+        (lambda d: d["environment"].update(versions=None), "versions is None"),
+        (lambda d: d["rows"][0]["results"][0]["timing"].update(median=None), "median is None"),
+        (lambda d: d["rows"][0].update(m=True), "m is True"),
+        (lambda d: d.update(host_call_seconds={"tk": []}), "host_call_seconds is"),
+    ],
+)
+def test_a_field_of_another_type_is_damage(damage: Callable[[Any], None], text: str) -> None:
+    data = make_record([make_row(14e-6, 15e-6)]).to_dict()
+    assert Record.from_dict(data) == make_record([make_row(14e-6, 15e-6)])
+    damage(data)
+    with pytest.raises(RecordError, match=f"the record is damaged: {text}"):
+        Record.from_dict(data)
