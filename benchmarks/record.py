@@ -162,12 +162,13 @@ class Record:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the record as JSON; a file appears whole or not at all. Links are followed, and
         what is no file (a pipe, /dev/null) is written to."""
-        target = Path(path).resolve()
+        given = Path(path)
         text = json.dumps(_finite(self.to_dict()), indent=1, allow_nan=False)
-        if target.exists() and not target.is_file():
-            target.write_text(text + "\n", encoding="utf-8")
+        if given.exists() and not given.is_file():
+            given.write_text(text + "\n", encoding="utf-8")
             return
-        handle, name = tempfile.mkstemp(dir=target.parent or Path(), prefix=target.name)
+        target = given.resolve()
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text + "\n")

@@ -126,7 +126,7 @@ def measurements(record: Record) -> dict[str, Any]:
                     "splits": choice["splits"],
                     "grid": choice["grid"],
                     "swapped": choice["swapped"],
-                    "dynamic": choice["dynamic"],
+                    "dynamic": choice.get("dynamic", False),
                     "seconds": result.timing.median,
                     "q1": result.timing.q1,
                     "q3": result.timing.q3,

@@ -45,7 +45,9 @@ class Choice:
     def __post_init__(self) -> None:
         for name, kind in (("instance", Instance), ("order", Order)):
             if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; needs a {kind.__name__}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; needs an object of {kind.__name__}"
+                )
         if not isinstance(self.cluster, tuple) or len(self.cluster) != 2:
             raise ValueError(f"cluster is {self.cluster!r}; needs two numbers >= 1")
         if not all(is_whole(blocks) and blocks >= 1 for blocks in self.cluster):

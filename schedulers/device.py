@@ -58,9 +58,7 @@ class Device:
     l2_usable: float = 1.0  # fraction of l2_bytes that keeps operands between waves
     shared_miss_fraction: float = 0.0  # of loads that another block's load should have served
     wave_drift: float = 0.0  # how far blocks of a wave drift apart, as a fraction of K
-    memory_unevenness: float = (
-        0.0  # how much later the last block has its bytes, when memory bounds
-    )
+    memory_unevenness: float = 0.0  # the last block over the mean where memory bounds, less 1
     gather_fraction: float = 1.0  # of sm_bandwidth that the gather loader reaches
     overlap_exponent: float = 6.0  # p of the p-norm that joins overlapping times
     # Time of an instance's products over that of the rates, by its tile ("256x192x64"); else 1.

@@ -96,6 +96,11 @@ def test_a_record_is_written_through_links_and_into_what_is_no_file(tmp_path: Pa
     reader.join()
     assert pipe.is_fifo()
     assert '"suite"' in read[0]
+    ends = os.pipe()
+    record.save(f"/dev/fd/{ends[1]}")
+    os.close(ends[1])
+    with os.fdopen(ends[0]) as file:
+        assert '"suite"' in file.read()
 
 
 @pytest.mark.parametrize(

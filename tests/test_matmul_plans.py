@@ -103,7 +103,7 @@ def test_every_depth_of_the_ring_gives_the_same_bits(device: str) -> None:
 def test_blocks_that_take_tiles_when_free_fill_every_tile_with_the_same_bits(
     device: str, splits: int
 ) -> None:
-    """More tiles than blocks, several times in a row: the queue starts anew each time."""
+    """More tiles than blocks; on a GPU also several times with one counter, which starts anew."""
     a, b = random((520, 264), device=device), random((264, 1032), device=device)
     for grid in (1, 5, 12):
         static = tk.plan_matmul(a, b).replace(cluster=(1, 1), splits=splits, grid=grid)

@@ -1,4 +1,4 @@
-"""Small device memory that outlives a call: counters of split products, tables of tile orders.
+"""Small device memory that outlives a call: counters of splits and queues, tables of tile orders.
 
 It is taken from torch's allocator, but on a thread and a stream of its own: memory pools (of CUDA
 graphs, of torch.compile's graph trees) are bound to a thread or a stream, and must not own what

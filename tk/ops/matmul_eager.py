@@ -34,7 +34,7 @@ def run(
     plan: Plan | None,
 ) -> torch.Tensor:
     """The product of plain tensors, nothing recorded for autograd; alpha and beta are floats."""
-    alpha += 0.0  # -0.0 and 0.0 are equal as keys, so they have to be the same product
+    alpha, beta = alpha + 0.0, beta + 0.0  # -0.0 is 0.0: they are equal as keys
     try:
         a_address = a.data_ptr()
         b_address = b.data_ptr()

@@ -110,11 +110,11 @@ def _through_activation(
     a, b, bias, c, output = saved
     if activation == "relu":
         return torch.where(output <= 0, torch.zeros_like(grad), grad)  # NaN lets through
+    if activation not in ("gelu", "gelu_tanh", "silu"):
+        raise NotImplementedError(f"tk.matmul: activation {activation!r} has no derivative yet")
     z = matmul(a, b, bias=bias, alpha=ctx.alpha, c=c, beta=ctx.beta, out_dtype=torch.float32)
     wide = grad.float()
     result: torch.Tensor
-    if activation not in ("gelu", "gelu_tanh", "silu"):
-        raise NotImplementedError(f"tk.matmul: activation {activation!r} has no derivative yet")
     if activation != "silu":
         approximate = "tanh" if activation == "gelu_tanh" else "none"
         result = torch.ops.aten.gelu_backward(wide, z, approximate=approximate)

@@ -130,7 +130,7 @@ def layout_of(
     out_strides: tuple[int, ...],
     aligned: bool,
 ) -> Layout:
-    """The layout of arguments that passed `check`. ValueError for sizes beyond 32 bits."""
+    """The layout of arguments that passed `check`. ValueError for sizes that are too large."""
     sizes = (checked.m, checked.n, checked.k, 1 if checked.batch is None else checked.batch)
     if max(sizes) > _LARGEST_SIZE:
         raise wrong_value(OPERATION, "a size", f"{max(sizes)}", f"at most {_LARGEST_SIZE}")

@@ -59,6 +59,7 @@ def _matmul_out(
     beta: float = 0.0,
     plan: str | None = None,
 ) -> None:
+    _refuse_forward_mode()
     read = None if plan is None else plan_from_text(plan)
     run(a, b, bias, activation, alpha, c, beta, out, None, read)
 
@@ -111,6 +112,7 @@ def _matmul_out_fake(
     beta: float = 0.0,
     plan: str | None = None,
 ) -> None:
+    _refuse_forward_mode()
     check(a, b, bias, activation, alpha, c, beta, out, None)
 
 

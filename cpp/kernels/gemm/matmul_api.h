@@ -59,7 +59,8 @@ typedef struct tk_matmul_pointers {
 int tk_abi_version(void);
 int tk_num_matmul_instances(void);
 int tk_get_matmul_instance(int index, tk_matmul_instance* out);
-// Of splits, and one counter of a dynamic plan; -1 (see tk_last_error) for a plan that is none.
+// 0 without splits, but for the one counter of a dynamic plan. -1 (see tk_last_error) for a plan
+// with either that is illegal; tk_matmul checks every plan.
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem*);
 int64_t tk_matmul_num_counters(const tk_matmul_problem*);
 int tk_matmul(const tk_matmul_problem*, const tk_matmul_pointers*);

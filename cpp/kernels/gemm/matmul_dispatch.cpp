@@ -10,7 +10,7 @@
 
 TK_NAMESPACE_BEGIN
 
-// Each generated translation unit defines the entry of one line of the table.
+// The generated translation units define an entry for each line of the table.
 #define TK_MATMUL_INSTANCE(...) matmul_entry TK_MATMUL_ENTRY(__VA_ARGS__)();
 #include "kernels/gemm/instances.inc"
 #undef TK_MATMUL_INSTANCE

@@ -99,10 +99,13 @@ double worst() {
     using T = typename S::dtype;
     const int bytes = Pattern::elements * int(sizeof(T));
     int most = 0;
-    const auto reach = Pattern::at(num_lanes - 1, S::cols);
+    place reach{0, 0};  // of a pattern that follows the tile's columns
+    for (int lane = 0; lane < num_lanes; ++lane) {
+        const place at = Pattern::at(lane, S::cols);
+        reach = {std::max(reach.row, at.row), std::max(reach.col, at.col)};
+    }
     const int rows = Pattern::rows == 0 ? reach.row + 1 : Pattern::rows;
-    const int cols =
-        Pattern::cols == 0 ? std::min(S::cols, num_lanes * Pattern::elements) : Pattern::cols;
+    const int cols = Pattern::cols == 0 ? reach.col + Pattern::elements : Pattern::cols;
     for (int row = 0; row + rows <= S::rows; row += rows) {
         for (int col = 0; col + cols <= S::cols; col += cols) {
             access made{bytes, {}};
