@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tk.schedulers.problem import MAX_SIZE
+
 LANGUAGE_MODEL_WEIGHTS = (  # (N, K): attention and feed-forward of an 8B model, its vocabulary
     (4096, 4096),
     (6144, 4096),
@@ -14,7 +16,6 @@ LANGUAGE_MODEL_WEIGHTS = (  # (N, K): attention and feed-forward of an 8B model,
 LANGUAGE_MODEL_TOKENS = (1, 16, 128, 512, 2048, 8192)
 CUBES = (4096, 8192, 16384)
 SHALLOW_DEPTHS = (64, 128, 256, 512, 1024)
-LARGEST_SIZE = 2**31 - 1024  # of tk.matmul
 SHALLOW_DEPTHS_IN_MEAN = (64, 256, 1024)
 AWKWARD = ((1000, 1000, 1000), (4104, 4088, 4072), (3000, 5000, 7000), (8192, 28672, 8192))
 
@@ -97,8 +98,8 @@ def parse(text: str) -> list[Shape]:
         if len(fields) != 3 or not all(field.isdecimal() for field in fields):
             raise ValueError(f"'{part}' is no shape: write MxNxK, for example 4096x4096x1024")
         m, n, k = (int(field) for field in fields)
-        if not 1 <= min(m, n, k) <= max(m, n, k) <= LARGEST_SIZE:
-            raise ValueError(f"'{part}': sizes are 1 to {LARGEST_SIZE}")
+        if not 1 <= min(m, n, k) <= max(m, n, k) <= MAX_SIZE:
+            raise ValueError(f"'{part}': sizes are 1 to {MAX_SIZE}")
         shapes.append(known.get((m, n, k), Shape(m, n, k, "chosen")))
     if not shapes:
         raise ValueError("no shape given: write MxNxK, several separated by commas")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -15,7 +16,7 @@ from tk.schedulers.instance import Instance
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
-from tk.schedulers.problem import GemmProblem
+from tk.schedulers.problem import MAX_SIZE, GemmProblem
 from tk.schedulers.walk import ceil_div, cluster_grid
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
@@ -28,7 +29,6 @@ _WIDTHS = (4, 8, 16)  # of bands that are tried, beside those that the model com
 _MAX_SPLITS = 64
 _SMALL_SPLITS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
-_MAX_SIZE = (1 << 31) - 1024  # rows and columns too, up to the end of the last tile
 _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
 
 
@@ -123,8 +123,8 @@ class GemmGroup(GemmCost):
 
 def _problem_reason(problem: GemmProblem) -> str | None:
     for name in ("m", "n", "k", "batch"):
-        if getattr(problem, name) > _MAX_SIZE:
-            return f"{name} is {getattr(problem, name)}; at most {_MAX_SIZE}"
+        if getattr(problem, name) > MAX_SIZE:
+            return f"{name} is {getattr(problem, name)}; at most {MAX_SIZE}"
     for name in ("m", "n", "batch"):
         if getattr(problem, name) == 0:
             return f"{name} is 0: the product is empty and needs no plan"
@@ -270,20 +270,14 @@ class GemmFamily:
                     rejected.append(Rejected(instance.name, reason))
                     continue
                 at_once = device.clusters_at_once(cluster[0] * cluster[1])
+                may_draw = _dynamic_reason(instance, cluster) is None
                 for splits in _split_counts(rows * cols * work.batch, at_once, k_tiles):
-                    group = GemmGroup(
-                        work, device, instance, cluster, splits, num_stages, swapped=swapped
-                    )
+                    sizes = (work, device, instance, cluster, splits, num_stages)
+                    made = partial(GemmGroup, *sizes, swapped=swapped)
+                    group = made()
                     groups.append(group)
-                    draws = _dynamic_reason(instance, cluster) is None and group.full_rounds > 0
-                    if draws and group.memory_bound:
-                        groups.append(
-                            GemmGroup(
-                                *(work, device, instance, cluster, splits, num_stages),
-                                swapped=swapped,
-                                dynamic=True,
-                            )
-                        )
+                    if may_draw and group.full_rounds > 0 and group.memory_bound:
+                        groups.append(made(dynamic=True))
         return groups, rejected
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:

@@ -9,6 +9,9 @@ from typing import Any, ClassVar, Protocol
 DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 """Bytes of an element, by the names that problems and instances use."""
 
+MAX_SIZE = (1 << 31) - 1024
+"""Kernels number rows and columns in 32 bits, up to the end of the last tile."""
+
 
 class Problem(Protocol):
     """What every family's problem has."""

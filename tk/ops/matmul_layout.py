@@ -8,7 +8,7 @@ import torch
 
 from tk.errors import wrong_value
 from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION, Checked
-from tk.schedulers.problem import GemmProblem
+from tk.schedulers.problem import MAX_SIZE, GemmProblem
 
 __all__ = ["Layout", "folded", "layout_of"]
 
@@ -18,7 +18,6 @@ Strides = tuple[int, int, int]
 _TMA_ALIGNMENT = 16
 _TMA_LARGEST_STRIDE = 2**40
 _BYTES = 2  # of an element of a or b
-_LARGEST_SIZE = 2**31 - 1024  # kernels number rows in 32 bits, up to the end of a last tile
 
 
 @dataclass(frozen=True)
@@ -132,8 +131,8 @@ def layout_of(
 ) -> Layout:
     """The layout of arguments that passed `check`. ValueError for sizes that are too large."""
     sizes = (checked.m, checked.n, checked.k, 1 if checked.batch is None else checked.batch)
-    if max(sizes) > _LARGEST_SIZE:
-        raise wrong_value(OPERATION, "a size", f"{max(sizes)}", f"at most {_LARGEST_SIZE}")
+    if max(sizes) > MAX_SIZE:
+        raise wrong_value(OPERATION, "a size", f"{max(sizes)}", f"at most {MAX_SIZE}")
     return Layout(
         *sizes,
         a=_with_batch(a.shape, a.stride(), (a.shape[-2], a.shape[-1])),
@@ -164,7 +163,7 @@ def folded(layout: Layout) -> Layout:
     """The batch as more rows, when all batches share b and the rows of the others follow on: one
     product of batch * M rows reads b once. Otherwise the layout itself."""
     batch, m = layout.batch, layout.m
-    if batch <= 1 or m == 0 or layout.b[2] != 0 or batch * m > _LARGEST_SIZE:
+    if batch <= 1 or m == 0 or layout.b[2] != 0 or batch * m > MAX_SIZE:
         return layout
     operands = (layout.a, layout.c, layout.out)
     if m > 1 and any(rows[2] != m * rows[0] for rows in operands):

@@ -21,9 +21,12 @@ struct access {
     std::array<int, num_lanes> address;
 };
 
+// The fewest wavefronts of any access of so many bytes a lane: the words of one lane.
+constexpr int fewest_wavefronts(int bytes) { return bytes < bank_bytes ? 1 : bytes / bank_bytes; }
+
 // The wavefronts that an access takes.
 inline int wavefronts(const access& made) {
-    const int words = std::max(made.bytes / bank_bytes, 1);
+    const int words = fewest_wavefronts(made.bytes);
     const int lanes_at_once = num_lanes / words;
     int total = 0;
     for (int first = 0; first < num_lanes; first += lanes_at_once) {
@@ -47,10 +50,7 @@ inline int wavefronts(const access& made) {
     return total;
 }
 
-// The fewest that any access of so many bytes a lane takes.
-constexpr int fewest_wavefronts(int bytes) { return bytes < bank_bytes ? 1 : bytes / bank_bytes; }
-
-// --- Patterns: the lanes' places in a tile, from (row, col) on, and how far they reach. ---
+// --- Patterns: the lanes' places in a tile, from (row, col) on, and the elements of each. ---
 
 struct place {
     int row, col;
@@ -58,38 +58,29 @@ struct place {
 
 // ldmatrix and stmatrix with four 8x8 matrices of 16-bit elements: a 16-byte row a lane.
 struct matrices {
-    static constexpr int rows = 16, cols = 16, elements = 8;
+    static constexpr int elements = 8;
     static place at(int lane, int) { return {lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8}; }
 };
 // The accumulator of WGMMA, 8 x 8 of it: two neighbouring columns a lane.
 struct accumulators {
-    static constexpr int rows = 8, cols = 8, elements = 2;
+    static constexpr int elements = 2;
     static place at(int lane, int) { return {lane / 4, lane % 4 * 2}; }
 };
-// 16-byte vectors along rows, row after row; a tile of fewer columns is walked over several rows.
-template <int Elements>
+// Neighbouring columns along rows, a lane every `Step`; fewer columns are walked row after row.
+template <int Elements, int Step = Elements>
 struct vectors {
-    static constexpr int rows = 0, cols = 0, elements = Elements;  // 0: as the tile has
+    static constexpr int elements = Elements;
     static place at(int lane, int tile_cols) {
-        const int across = std::min(tile_cols / Elements, num_lanes);
-        return {lane / across, lane % across * Elements};
+        const int across = std::min(tile_cols / Step, num_lanes);
+        return {lane / across, lane % across * Step};
     }
 };
 // The first 16 bytes of 8 fp32 columns a lane, as an epilogue reads them that works on 8 at once.
-struct eight_columns {
-    static constexpr int rows = 0, cols = 0, elements = 4;
-    static place at(int lane, int tile_cols) {
-        const int across = std::min(tile_cols / 8, num_lanes);
-        return {lane / across, lane % across * 8};
-    }
-};
+using eight_columns = vectors<4, 8>;
 // One element a lane, along a row or down a column.
-struct row_walk {
-    static constexpr int rows = 0, cols = 0, elements = 1;
-    static place at(int lane, int tile_cols) { return {lane / tile_cols, lane % tile_cols}; }
-};
+using row_walk = vectors<1>;
 struct column_walk {
-    static constexpr int rows = 32, cols = 1, elements = 1;
+    static constexpr int elements = 1;
     static place at(int lane, int) { return {lane, 0}; }
 };
 
@@ -99,13 +90,12 @@ double worst() {
     using T = typename S::dtype;
     const int bytes = Pattern::elements * int(sizeof(T));
     int most = 0;
-    place reach{0, 0};  // of a pattern that follows the tile's columns
+    int rows = 0, cols = 0;  // that the pattern reaches over
     for (int lane = 0; lane < num_lanes; ++lane) {
         const place at = Pattern::at(lane, S::cols);
-        reach = {std::max(reach.row, at.row), std::max(reach.col, at.col)};
+        rows = std::max(rows, at.row + 1);
+        cols = std::max(cols, at.col + Pattern::elements);
     }
-    const int rows = Pattern::rows == 0 ? reach.row + 1 : Pattern::rows;
-    const int cols = Pattern::cols == 0 ? reach.col + Pattern::elements : Pattern::cols;
     for (int row = 0; row + rows <= S::rows; row += rows) {
         for (int col = 0; col + cols <= S::cols; col += cols) {
             access made{bytes, {}};
