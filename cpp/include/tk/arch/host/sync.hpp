@@ -4,7 +4,7 @@
 #include <source_location>
 
 #include "tk/arch/host/context.hpp"
-#include "tk/arch/host/rt.hpp"
+#include "tk/tile/register_tile.hpp"
 #include "tk/arch/host/sabotage.hpp"
 
 TK_NAMESPACE_BEGIN
