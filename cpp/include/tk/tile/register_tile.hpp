@@ -48,20 +48,20 @@ concept register_vector = requires {
 template <class R>
 concept in_registers = register_tile<R> || register_vector<R>;
 
+namespace detail {
+template <class A, class B>
+inline constexpr bool lie_alike = false;
+template <register_tile A, register_tile B>
+inline constexpr bool lie_alike<A, B> =
+    A::rows == B::rows && A::cols == B::cols && A::layout == B::layout &&
+    neighbours<typename A::dtype> == neighbours<typename B::dtype>;
+template <register_vector A, register_vector B>
+inline constexpr bool lie_alike<A, B> = A::length == B::length && A::layout == B::layout;
+}  // namespace detail
+
 // Two registers of one shape and layout, element for element in the same place.
 template <class A, class B>
-concept same_places =
-    in_registers<A> && in_registers<B> && A::elements == B::elements && A::layout == B::layout &&
-    [] {
-        if constexpr (register_tile<A> && register_tile<B>) {
-            return A::rows == B::rows && A::cols == B::cols &&
-                   detail::neighbours<typename A::dtype> == detail::neighbours<typename B::dtype>;
-        } else if constexpr (register_vector<A> && register_vector<B>) {
-            return A::length == B::length;
-        } else {
-            return false;
-        }
-    }();
+concept same_places = detail::lie_alike<A, B>;
 
 // The tile that a CuTe tensor of its fragment holds: `R::tensor()`, backwards.
 template <register_tile R, class Tensor>

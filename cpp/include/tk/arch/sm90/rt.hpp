@@ -21,7 +21,7 @@ struct rv {
                                     : Layout == vector_layout::aligned ? Length / 4
                                                                        : Length / 8;
 
-    T data[elements];
+    alignas(4) T data[elements];
 
     TK_DEVICE auto tensor() {  // (ELEMENTS)
         return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<elements>{});
