@@ -45,10 +45,10 @@ struct memory_ops {
             memory_ops<1>::store(piece, subtile<16, S::cols>(src, i / col_pieces, i % col_pieces));
             ++machine::self().clock.lane_meetings;
             machine::note_rows(piece, 0, 16, false, "store to global memory");
-            for (int row = row_0; row < row_0 + 16 && row < dst.rows; ++row) {
-                for (int col = col_0; col < col_0 + S::cols && col < dst.cols; col += width) {
-                    T* to = dst.data + dst.offset(at.batch, row, col);
-                    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || col + width > dst.cols) {
+            for (int row = row_0; row < row_0 + 16 && row < dst.rows(); ++row) {
+                for (int col = col_0; col < col_0 + S::cols && col < dst.cols(); col += width) {
+                    T* to = dst.data + dst.offset(at.batch, at.depth, row, col);
+                    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || col + width > dst.cols()) {
                         machine::fail("store: a vector is not aligned, or crosses the last column");
                     }
                     std::memcpy(to, piece.data + S::offset(row - row_0, col - col_0), 16);
@@ -83,9 +83,10 @@ struct memory_ops {
         machine::note_rows(dst, first, last - first, true, "load");
         for (int row = first; row < last; ++row) {
             for (int col = 0; col < S::cols; ++col) {
-                const bool inside = at.row + row < src.rows && at.col + col < src.cols;
+                const bool inside = at.row + row < src.rows() && at.col + col < src.cols();
                 dst.data[S::offset(row, col)] =
-                    inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
+                    inside ? src.data[src.offset(at.batch, at.depth, at.row + row, at.col + col)]
+                           : T(0.0f);
             }
         }
     }

@@ -87,9 +87,10 @@ struct memory_ops {
         for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * S::cols; i += Warps * 32) {
             const int row = rows_fastest ? i % S::rows : i / S::cols;
             const int col = rows_fastest ? i / S::rows : i % S::cols;
-            const bool inside = at.row + row < src.rows && at.col + col < src.cols;
+            const bool inside = at.row + row < src.rows() && at.col + col < src.cols();
             dst.data[S::offset(row, col)] =
-                inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
+                inside ? src.data[src.offset(at.batch, at.depth, at.row + row, at.col + col)]
+                       : T(0.0f);
         }
     }
 
