@@ -29,7 +29,6 @@ struct matmul_runner {
     }
 
     static void run(const tk_matmul_problem& p, const tk_matmul_pointers& at) {
-        using layout = typename K::layout;
         const device_scope scope(p.device);
         globals g{};
         auto* a = static_cast<T*>(const_cast<void*>(at.a));

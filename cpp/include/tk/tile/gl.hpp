@@ -66,6 +66,15 @@ struct gl_map {
     tma_descriptor map{};
 };
 
+template <class S>
+constexpr bool has_all_rows() {
+    if constexpr (shared_vector<S> || whole_shared_tile<S>) {
+        return true;
+    } else {
+        return S::rows == S::whole::rows;
+    }
+}
+
 // Instantiated for its message, which names the tile and the gl.
 template <class Tile, class Tensor, bool Listed>
 struct tile_is_listed {
@@ -88,13 +97,17 @@ struct gl : detail::gl_size<0, B>,
             detail::gl_size<1, D>,
             detail::gl_size<2, R>,
             detail::gl_size<3, C>,
-            detail::gl_map<Tiles>... {
+            detail::gl_map<tma_key<Tiles>>... {
     using dtype = T;
     static constexpr int rank = B != 1 ? 4 : D != 1 ? 3 : 2;
+    // Whether copies of S take one box, and whether they can be made at all. A part of a tile does
+    // not lie in one piece, unless it has all its rows: then it is copied box by box.
     template <class S>
-    static constexpr bool copies_in_one_box = (std::is_same_v<one_box<S>, Tiles> || ...);
+    static constexpr bool copies_in_one_box =
+        (std::is_same_v<one_box<tma_key<S>>, tma_key<Tiles>> || ...) && detail::has_all_rows<S>();
     template <class S>
-    static constexpr bool lists = (std::is_same_v<S, Tiles> || ...) || copies_in_one_box<S>;
+    static constexpr bool lists =
+        copies_in_one_box<S> || (std::is_same_v<tma_key<S>, tma_key<Tiles>> || ...);
 
     T* data = nullptr;
     int64_t batch_stride = 0, depth_stride = 0, row_stride = 0, col_stride = 1;
@@ -130,9 +143,9 @@ struct gl : detail::gl_size<0, B>,
     TK_HOST_DEVICE const tma_descriptor& descriptor() const {
         (void)sizeof(detail::tile_is_listed<S, gl, lists<S>>);
         if constexpr (copies_in_one_box<S>) {
-            return static_cast<const detail::gl_map<one_box<S>>*>(this)->map;
+            return static_cast<const detail::gl_map<one_box<tma_key<S>>>*>(this)->map;
         } else if constexpr (lists<S>) {
-            return static_cast<const detail::gl_map<S>*>(this)->map;
+            return static_cast<const detail::gl_map<tma_key<S>>*>(this)->map;
         } else {
             return *static_cast<const tma_descriptor*>(nullptr);  // refused above
         }
@@ -140,7 +153,7 @@ struct gl : detail::gl_size<0, B>,
     // f(descriptor) for each of them.
     template <class F>
     TK_HOST_DEVICE void for_each_descriptor(F&& f) const {
-        (f(static_cast<const detail::gl_map<Tiles>*>(this)->map), ...);
+        (f(static_cast<const detail::gl_map<tma_key<Tiles>>*>(this)->map), ...);
     }
     // f(coordinates...) of a box of S, the innermost first: the box at `at`, or if copies take one
     // box, from panel `panel` of it.

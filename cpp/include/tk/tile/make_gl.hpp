@@ -66,7 +66,9 @@ tma_request request_for(const G& tensor, int parts) {
 
 template <class T, int B, int D, int R, int C, class... Tiles>
 void encode_all(gl<T, B, D, R, C, Tiles...>& tensor, int parts) {
-    ((static_cast<gl_map<Tiles>&>(tensor).map = encode(request_for<Tiles>(tensor, parts))), ...);
+    ((static_cast<gl_map<tk::tma_key<Tiles>>&>(tensor).map =
+          encode(request_for<Tiles>(tensor, parts))),
+     ...);
 }
 
 }  // namespace detail

@@ -4,31 +4,40 @@
 
 TK_NAMESPACE_BEGIN
 
-// A vector in shared memory: `length` elements, one after the other from `data`.
-template <class V>
-concept shared_vector = requires(V vector) {
-    typename V::dtype;
-    V::length;
-    V::bytes;
-    vector.data[0];
-} && !shared_tile<V>;
-
 template <class S>
 concept shared_object = shared_tile<S> || shared_vector<S>;
 
 // In a gl's list of tiles: the copies of S take one instruction each, whatever the number of its
 // panels. The tensor is then described with its columns cut into panels, so that it must have a
 // multiple of S::panel_cols columns, and copies start at one.
-template <shared_tile S>
+template <whole_shared_tile S>
 struct one_box {
     using tile = S;
 };
 
-// The first element of a row of a panel of a tile.
+namespace detail {
+
+// The type that stands for all objects with the same boxes, as a descriptor knows them: a tile for
+// its parts of that size too, however its swizzle was chosen.
+template <class S>
+struct tma_key {
+    using type = S;  // of a vector
+};
 template <shared_tile S>
-TK_HOST_DEVICE auto* panel_address(S& tile, int panel, int row) {
-    return tile.data + (panel * S::rows + row) * S::panel_cols;
-}
+struct tma_key<S> {
+    using type = st<typename S::dtype, S::rows, S::cols, S::swizzle_bytes>;
+};
+template <class S>
+struct tma_key<one_box<S>> {
+    using type = one_box<typename tma_key<S>::type>;
+};
+
+}  // namespace detail
+
+// The type whose descriptor copies of S take. A part of a tile must be whole panels of a multiple
+// of 8 rows.
+template <class S>
+using tma_key = typename detail::tma_key<S>::type;
 
 // How one copy is shared by the blocks of a cluster: each block loads part `part` of `parts` and
 // multicasts it to the blocks in `mask`. `parts` is a power of two.
@@ -46,6 +55,16 @@ struct tma_box;
 template <shared_tile S>
 struct tma_box<S> {
     using object = S;
+    static_assert(
+        [] {
+            if constexpr (whole_shared_tile<S>) {
+                return true;
+            } else {
+                return S::is_tma_target;
+            }
+        }(),
+        "TMA copies parts of a tile that are whole panels of a multiple of 8 rows: the part is "
+        "not");
     static constexpr bool all_panels = false;  // in one box
     static constexpr int cols = S::panel_cols;
     static constexpr int swizzle_bytes = S::swizzle_bytes;
@@ -61,7 +80,7 @@ struct tma_box<S> {
     }
 };
 
-template <shared_tile S>
+template <whole_shared_tile S>
 struct tma_box<one_box<S>> : tma_box<S> {
     static constexpr bool all_panels = true;
 };

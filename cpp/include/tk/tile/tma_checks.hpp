@@ -28,21 +28,26 @@ TK_HOST_DEVICE constexpr int tma_num_boxes() {
     }
 }
 
-// f(destination, source, bytes) for each stretch of memory that two tiles, or vectors, of a type
-// have: the whole if they are contiguous, else panel by panel.
-template <shared_object S, class F>
-TK_HOST_DEVICE void tma_for_stretches(S& dst, const S& src, F&& f) {
+// f(destination, source, bytes) for each stretch of memory that two tiles, or vectors, of a size
+// have: the whole, or panel by panel of parts of tiles.
+template <class D, class S, class F>
+TK_HOST_DEVICE void tma_for_stretches(D& dst, S& src, F&& f) {
+    static_assert(std::is_same_v<tma_key<std::remove_const_t<D>>, tma_key<std::remove_const_t<S>>>,
+                  "a copy to another block needs a destination and a source of the same dtype, "
+                  "size and swizzle: they differ");
     static_assert(S::bytes % 16 == 0,
                   "a copy to another block takes tiles and vectors of a multiple of 16 bytes: the "
                   "vector's length is not one");
     if constexpr (shared_vector<S>) {
         f(&dst.data[0], &src.data[0], S::bytes);
-    } else if constexpr (sizeof(S) >= size_t(S::bytes)) {
-        f(panel_address(dst, 0, 0), panel_address(src, 0, 0), S::bytes);
+    } else if constexpr (whole_shared_tile<S> && whole_shared_tile<D>) {
+        f(dst.panel_address(0, 0), src.panel_address(0, 0), S::bytes);
     } else {
+        (void)sizeof(tma_box<std::remove_const_t<S>>),
+            (void)sizeof(tma_box<std::remove_const_t<D>>);
         TK_NO_UNROLL
         for (int panel = 0; panel < S::panels; ++panel) {
-            f(panel_address(dst, panel, 0), panel_address(src, panel, 0), S::bytes / S::panels);
+            f(dst.panel_address(panel, 0), src.panel_address(panel, 0), S::bytes / S::panels);
         }
     }
 }

@@ -15,12 +15,12 @@ void prefetch_descriptors(const Tensors&...) {}
 
 // Loads the tile or vector at `at`; elements outside the tensor become 0. Completes S::bytes on
 // `bar`. By one warp. The second-level cache is asked to keep it as the tensor says, or `keep`.
-template <shared_object S, global_tensor G>
-void load_async(S& dst, const G& src, coord at, semaphore& bar, eviction) {
+template <class S, global_tensor G>
+void load_async(S&& dst, const G& src, coord at, semaphore& bar, eviction) {
     machine::load_part(dst, src, at, bar, multicast{});
 }
-template <shared_object S, global_tensor G>
-void load_async(S& dst, const G& src, coord at, semaphore& bar) {
+template <class S, global_tensor G>
+void load_async(S&& dst, const G& src, coord at, semaphore& bar) {
     machine::load_part(dst, src, at, bar, multicast{});
 }
 
@@ -34,20 +34,20 @@ namespace cluster {
 
 // The same as load_async, each block of the cluster loading one part for all in the mask; every
 // block in the mask gets S::bytes on its own `bar`.
-template <shared_object S, global_tensor G>
-void load_async(S& dst, const G& src, coord at, semaphore& bar, const multicast& share, eviction) {
+template <class S, global_tensor G>
+void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share, eviction) {
     machine::load_part(dst, src, at, bar, share);
 }
-template <shared_object S, global_tensor G>
-void load_async(S& dst, const G& src, coord at, semaphore& bar, const multicast& share) {
+template <class S, global_tensor G>
+void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share) {
     machine::load_part(dst, src, at, bar, share);
 }
 
 // Copies a tile or vector of this block to `dst` of block `rank` of the cluster (which is given as
 // this block's own `dst`, at the same place), completing S::bytes on `bar` there. By one warp.
 // Once that phase is complete there, `src` has been read. A block must not exit before.
-template <shared_object S>
-void store_async(S& dst, const S& src, int rank, semaphore& bar) {
+template <class D, shared_object S>
+void store_async(D&& dst, const S& src, int rank, semaphore& bar) {
     tma_for_stretches(dst, src, [&](auto* to, const auto* from, int bytes) {
         machine::issue_cluster_copy(to, from, bytes, rank, bar, &machine::object_name<S>);
     });

@@ -48,10 +48,10 @@ void for_boxes(S& object, const G& tensor, const coord& at, const multicast& sha
         const int panel_0 = boxes::by_panel(share.parts) ? share.part * panels : 0;
         const int row_0 = boxes::by_panel(share.parts) ? 0 : share.part * rows;
         if constexpr (G::template copies_in_one_box<type>) {
-            emit(panel_address(object, panel_0, row_0), 0, row_0, panel_0);
+            emit(object.panel_address(panel_0, row_0), 0, row_0, panel_0);
         } else {
             for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
-                emit(panel_address(object, panel, row_0), panel * S::panel_cols, row_0, 0);
+                emit(object.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
             }
         }
     } else {
@@ -68,14 +68,15 @@ void for_boxes(S& object, const G& tensor, const coord& at, const multicast& sha
 template <shared_object S>
 void require_place(const S& object, const char* operation) {
     const block_context& block = *self().block;
-    const auto* first = [&] {
-        if constexpr (shared_tile<S>) {
-            return panel_address(object, 0, 0);
-        } else {
-            return &object.data[0];
-        }
-    }();
-    if (!block.contains(first, S::bytes)) {
+    const char *first, *last;
+    if constexpr (shared_tile<S>) {
+        first = reinterpret_cast<const char*>(object.panel_address(0, 0));
+        last = reinterpret_cast<const char*>(object.panel_address(S::panels - 1, S::rows));
+    } else {
+        first = reinterpret_cast<const char*>(&object.data[0]);
+        last = first + S::bytes;
+    }
+    if (!block.contains(first, last - first)) {
         fail(std::string(operation) + ": " + object_name<S>() + " is not in the shared memory");
     }
     // The hardware swizzles addresses, the layout of a tile its offsets.

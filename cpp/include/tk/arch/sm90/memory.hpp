@@ -3,7 +3,7 @@
 #pragma once
 #include <cute/arch/copy_sm90.hpp>
 
-#include "tk/arch/sm90/rt.hpp"
+#include "tk/tile/register_tile.hpp"
 #include "tk/arch/sm90/sync.hpp"
 #include "tk/tile/gl.hpp"
 

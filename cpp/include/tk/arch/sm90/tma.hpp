@@ -22,18 +22,18 @@ TK_DEVICE void for_boxes(S& tile, const multicast& share, F&& f) {
     const int log_parts = Shared ? 31 - __clz(share.parts) : 0;
     if constexpr (S::panels == 1) {
         const int first = Shared ? share.part * (S::rows >> log_parts) : 0;
-        f(panel_address(tile, 0, first), 0, first, 0);
+        f(tile.panel_address(0, first), 0, first, 0);
     } else {
         const bool by_panel = ((S::panels >> log_parts) << log_parts) == S::panels;
         const int panels = by_panel ? S::panels >> log_parts : S::panels;
         const int panel_0 = by_panel ? share.part * panels : 0;
         const int row_0 = by_panel ? 0 : share.part * (S::rows >> log_parts);
         if constexpr (G::template copies_in_one_box<std::remove_const_t<S>>) {
-            f(panel_address(tile, panel_0, row_0), 0, row_0, panel_0);
+            f(tile.panel_address(panel_0, row_0), 0, row_0, panel_0);
         } else {
             TK_NO_UNROLL
             for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
-                f(panel_address(tile, panel, row_0), panel * S::panel_cols, row_0, 0);
+                f(tile.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
             }
         }
     }
@@ -82,7 +82,7 @@ TK_DEVICE void store_boxes(const G& dst, const S& src, const coord& at) {
     if constexpr (shared_tile<S> && !G::template copies_in_one_box<S>) {
         TK_UNROLL
         for (int panel = 0; panel < S::panels; ++panel) {
-            store(panel_address(src, panel, 0), panel * S::panel_cols, 0, 0);
+            store(src.panel_address(panel, 0), panel * S::panel_cols, 0, 0);
         }
     } else {
         for_boxes<false, G>(src, multicast{}, store);
@@ -103,12 +103,12 @@ TK_DEVICE void prefetch_descriptors(const Tensors&... tensors) {
 
 // Loads the tile or vector at `at`; elements outside the tensor become 0. Completes S::bytes on
 // `bar`. By one warp. The second-level cache is asked to keep it as the tensor says, or `keep`.
-template <shared_object S, global_tensor G>
-TK_DEVICE void load_async(S& dst, const G& src, coord at, semaphore& bar, eviction keep) {
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, eviction keep) {
     if (detail::lane() == 0) detail::load_part<false>(dst, src, at, bar, multicast{}, keep);
 }
-template <shared_object S, global_tensor G>
-TK_DEVICE void load_async(S& dst, const G& src, coord at, semaphore& bar) {
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar) {
     load_async(dst, src, at, bar, src.keep);
 }
 
@@ -129,8 +129,8 @@ namespace cluster {
 
 // The same as load_async, each block of the cluster loading one part for all in the mask; every
 // block in the mask gets S::bytes on its own `bar`.
-template <shared_object S, global_tensor G>
-TK_DEVICE void load_async(S& dst, const G& src, coord at, semaphore& bar, const multicast& share,
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share,
                           eviction keep) {
     if (detail::lane() == 0) {
         if (share.parts == 1) {
@@ -140,16 +140,16 @@ TK_DEVICE void load_async(S& dst, const G& src, coord at, semaphore& bar, const 
         }
     }
 }
-template <shared_object S, global_tensor G>
-TK_DEVICE void load_async(S& dst, const G& src, coord at, semaphore& bar, const multicast& share) {
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share) {
     load_async(dst, src, at, bar, share, src.keep);
 }
 
 // Copies a tile or vector of this block to `dst` of block `rank` of the cluster (which is given as
 // this block's own `dst`, at the same place), completing S::bytes on `bar` there. By one warp.
 // Once that phase is complete there, `src` has been read. A block must not exit before.
-template <shared_object S>
-TK_DEVICE void store_async(S& dst, const S& src, int rank, semaphore& bar) {
+template <class D, shared_object S>
+TK_DEVICE void store_async(D&& dst, const S& src, int rank, semaphore& bar) {
     if (detail::lane() != 0) return;
     tma_for_stretches(dst, src, [&](auto* to, const auto* from, int bytes) {
         tk::sm90::detail::copy_to_block(to, from, bytes, rank, bar);
