@@ -18,11 +18,11 @@ struct global_window {
 
     template <class G>
     TK_DEVICE global_window(const G& tensor, coord at)
-        : data(tensor.data + tensor.offset(at.batch, at.row, at.col)),
+        : data(tensor.data + tensor.offset(at)),
           row_stride(tensor.row_stride),
           col_stride(tensor.col_stride),
-          rows(tensor.rows - at.row),
-          cols(tensor.cols - at.col),
+          rows(tensor.rows() - at.row),
+          cols(tensor.cols() - at.col),
           aligned(Count > 1 && col_stride == 1 &&
                   (reinterpret_cast<uintptr_t>(data) | uint64_t(row_stride) * sizeof(T)) %
                           (Count * sizeof(T)) ==
@@ -57,12 +57,6 @@ struct global_window {
 
 template <class G>
 using global_element = std::remove_pointer_t<decltype(std::declval<const G&>().data)>;
-
-template <class G>
-concept global_tensor = requires(const G& tensor) {
-    tensor.data;
-    tensor.row_stride;
-};
 
 template <int Warps>
 struct global_copy_ops {
