@@ -47,9 +47,6 @@ struct tile_tasks {
         task.tile = (tile * shape.m + place.m) * shape.n + place.n;
         return split.count(task.split);
     }
-
-  private:
-    static int covering(int64_t size, int64_t tile) { return int((size + tile - 1) / tile); }
 };
 
 TK_NAMESPACE_END
