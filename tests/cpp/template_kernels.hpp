@@ -13,6 +13,7 @@ struct options {
     int consumers = 1;
     int lead = 0;               // of the first consumer: 0 takes no turns
     bool finish_block = false;  // results are staged there; else in the scratch memory
+    bool ordinary = false;      // results go out in fp32 by ordinary loads and stores; else by TMA
     bool moves_registers = false;
     int producer_warps = 1;  // 4: the gather loader
 };
@@ -90,6 +91,7 @@ struct common {
     static constexpr int num_consumer_warpgroups = Options.consumers;
     static constexpr int rows = 64 * Options.consumers;  // of a block
     static constexpr int max_stages = 5, max_output_stages = 5;
+    static constexpr bool ordinary = Options.ordinary;
     static constexpr bool gathers = Options.producer_warps == 4;
     static constexpr int producer_registers = Options.moves_registers ? 40 : 0;
     static constexpr int consumer_registers = Options.moves_registers ? 232 : 0;
@@ -100,9 +102,13 @@ struct common {
         tile a[Options.consumers];
         tile b;
     };
-    struct staging {
+    struct output_tiles {
         tile out[Options.consumers];
     };
+    struct number_tiles {
+        st_fl<64, 64> out[Options.consumers];
+    };
+    using staging = std::conditional_t<Options.ordinary, number_tiles, output_tiles>;
     using a_source = std::conditional_t<gathers, gl_view<const bf16>, gl<bf16, tile>>;
 
     static TK_DEVICE int consumer_lead(int) { return Options.lead; }
@@ -144,21 +150,31 @@ struct common {
     // A consumer's 64 rows of a result, through memory of its own.
     template <class Args, class R>
     static TK_DEVICE void store_result(const Args& args, R& result) {
-        const int c = args.consumer;
+        const int c = args.consumer, row_0 = args.common.result_row + c * 64;
         if (args.iter < 0) warpgroup::zero(result);
-        tile* staged = nullptr;
+        std::remove_extent_t<decltype(staging::out)>* staged = nullptr;
         if constexpr (Options.finish_block) {
-            staged = &args.finish_block().out[c];
+            // Not where this consumer's own operand was: another may still read there.
+            staged = &args.finish_block().out[Options.consumers - 1 - c];
         } else {
             staged = &args.scratch.out[c];
             if (warpgroup::warpid() == 0) tma::store_async_read_wait<0>();
             warpgroup::sync(1 + c);
         }
         warpgroup::store(*staged, result);
-        fence_async_proxy();
-        warpgroup::sync(1 + c);
-        if (warpgroup::warpid() == 0) {
-            tma::store_async(args.g.result, *staged, {0, args.common.result_row + c * 64, 0});
+        if constexpr (Options.ordinary) {
+            warpgroup::sync(1 + c);
+            float* const out = args.g.numbers + int64_t(row_0) * 64;
+            warpgroup::for_each8(*staged, false, [&](int row, int col, float (&values)[8]) {
+                TK_UNROLL
+                for (int i = 0; i < 8; ++i) out[row * 64 + col + i] = values[i];
+            });
+        } else {
+            fence_async_proxy();
+            warpgroup::sync(1 + c);
+            if (warpgroup::warpid() == 0) {
+                tma::store_async(args.g.result, *staged, {0, row_0, 0});
+            }
         }
     }
 };
@@ -185,6 +201,7 @@ struct sum : common<Options, Scheduler> {
         lcf_config config;
         typename base::a_source a, b;
         gl<bf16, tile> result;
+        float* numbers;  // the result, if it goes out in fp32
         int iterations;
         bool some_empty;
     };
@@ -219,12 +236,13 @@ template <options Options, class Scheduler>
 struct map : common<Options, Scheduler> {
     using base = common<Options, Scheduler>;
     struct layout : layout_of<Options, typename base::input_block, typename base::staging> {
-        using output_block = typename base::staging;
+        using output_block = typename base::output_tiles;
     };
     struct globals {
         lcsf_config config;
         typename base::a_source a, b;
         gl<bf16, tile> out, result;
+        float* numbers;
         int iterations;
         bool some_empty;
     };

@@ -359,7 +359,7 @@ struct pipeline {
             }
             task = next;
         }
-        tma::store_async_read_wait<0>();
+        if constexpr (!has_finish_block) tma::store_async_read_wait<0>();
     }
 
     // By one warp: the bulk groups of TMA stores are counted by warps.
