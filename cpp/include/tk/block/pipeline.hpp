@@ -351,9 +351,10 @@ struct pipeline {
             if constexpr (requires { K::consumer::finish(args); }) K::consumer::finish(args);
             if constexpr (has_finish_block) {
                 args.finish_block();  // in case the kernel had no use for it
-                // Loads write this memory next: after what was stored in it, and from it.
-                tma::store_async_read_wait<0>();
+                // Loads write this memory next: after what every lane stored in it, and what TMA
+                // still reads of it. The lanes meet in the wait.
                 fence_async_proxy();
+                tma::store_async_read_wait<0>();
                 cluster::arrive(block.barriers.finish.finished, block.place.loader_mask);
                 finish_phase ^= 1;
             }
