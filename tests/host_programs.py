@@ -98,6 +98,13 @@ def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
         _builds[name, flavour] = _executor.submit(_compile, name, flavour, command)
 
 
+def syntax_errors(source: Path) -> str:
+    """What the compiler says of a source for the host architecture; "" if it is in order."""
+    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", *_WARNINGS]
+    command += [*_include_flags(), str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
 @cache
 def _launcher() -> tuple[str, ...]:
     """ThreadSanitizer of older compilers fails at random where addresses are very random."""

@@ -81,10 +81,7 @@ struct matmul_runner {
             if (g.tasks.order.cols == 1 && once(p.a_strides[2])) g.a.keep = eviction::first;
             if (g.tasks.order.rows == 1 && once(p.b_strides[2])) g.b.keep = eviction::first;
         }
-        launch<template_type>(
-            g, {p.grid, cluster.blocks(),
-                template_type::fixed_bytes + p.num_stages * template_type::bytes_per_stage,
-                p.device, at.stream});
+        launch_tasks<template_type>(g, p.grid, p.device, at.stream);
     }
 
     static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {
