@@ -155,15 +155,20 @@ std::string run(const settings& s) {
     if constexpr (Maps) g.config.num_output_stages = s.number("outputs", 2);
     g.iterations = iterations;
     if constexpr (std::is_same_v<decltype(g.a), gl_view<const bf16>>) {
-        g.a = {in.a.data(), 1, in.rows(), 64, 0, 64, 1};
-        g.b = {in.b.data(), 1, in.b_rows(), 64, 0, 64, 1};
+        g.a = {in.a.data(), {in.rows(), 64}};
+        g.b = {in.b.data(), {in.b_rows(), 64}};
     } else {
-        g.a = make_gl<tile>(in.a.data(), 1, in.rows(), 64, 0, 64);
-        g.b = make_gl<tile>(in.b.data(), 1, in.b_rows(), 64, 0, 64, cluster);
+        g.a = make_gl<decltype(g.a)>(in.a.data(), gl_shape(in.rows(), 64),
+                                     gl_strides(gl_shape(in.rows(), 64)));
+        g.b = make_gl<decltype(g.b)>(in.b.data(), gl_shape(in.b_rows(), 64),
+                                     gl_strides(gl_shape(in.b_rows(), 64)), cluster);
     }
-    if constexpr (Maps) g.out = make_gl<tile>(out.data(), 1, in.rows(), 64, 0, 64);
+    if constexpr (Maps)
+        g.out = make_gl<decltype(g.out)>(out.data(), gl_shape(in.rows(), 64),
+                                         gl_strides(gl_shape(in.rows(), 64)));
     if constexpr (!least) {
-        g.result = make_gl<tile>(result.data(), 1, in.result_rows(), 64, 0, 64);
+        g.result = make_gl<decltype(g.result)>(result.data(), gl_shape(in.result_rows(), 64),
+                                               gl_strides(gl_shape(in.result_rows(), 64)));
         g.numbers = numbers.data();
         g.some_empty = some_empty;
     } else if constexpr (!Maps) {

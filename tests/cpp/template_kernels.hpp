@@ -38,7 +38,7 @@ struct least_sum {
     };
     struct globals {
         lcf_config config;
-        gl<bf16, tile> a, b;
+        gl<bf16, 1, 1, -1, -1, tile> a, b;
         float* out;
         int iterations;
     };
@@ -109,7 +109,7 @@ struct common {
         st_fl<64, 64> out[Options.consumers];
     };
     using staging = std::conditional_t<Options.ordinary, number_tiles, output_tiles>;
-    using a_source = std::conditional_t<gathers, gl_view<const bf16>, gl<bf16, tile>>;
+    using a_source = std::conditional_t<gathers, gl_view<const bf16>, gl<bf16, 1, 1, -1, -1, tile>>;
 
     static TK_DEVICE int consumer_lead(int) { return Options.lead; }
 
@@ -200,7 +200,7 @@ struct sum : common<Options, Scheduler> {
     struct globals {
         lcf_config config;
         typename base::a_source a, b;
-        gl<bf16, tile> result;
+        gl<bf16, 1, 1, -1, -1, tile> result;
         float* numbers;  // the result, if it goes out in fp32
         int iterations;
         bool some_empty;
@@ -241,7 +241,7 @@ struct map : common<Options, Scheduler> {
     struct globals {
         lcsf_config config;
         typename base::a_source a, b;
-        gl<bf16, tile> out, result;
+        gl<bf16, 1, 1, -1, -1, tile> out, result;
         float* numbers;
         int iterations;
         bool some_empty;
@@ -295,7 +295,7 @@ struct least_map {
     };
     struct globals {
         lcsf_config config;
-        gl<bf16, tile> a, b, out;
+        gl<bf16, 1, 1, -1, -1, tile> a, b, out;
         int iterations;
     };
 

@@ -29,12 +29,13 @@ inline void put_async(int& word, int value, semaphore& told, uint32_t mask,
             machine::fail("cluster::put_async: block " + std::to_string(block.index) +
                           " has exited (cluster::sync)");
         }
-        machine::load_copy copy;
-        copy.execute = [](const machine::load_copy& arrived) {
-            *static_cast<int*>(arrived.tile) = arrived.col;
+        machine::async_copy copy;
+        copy.execute = [](const machine::async_copy& arrived) {
+            std::memcpy(arrived.memory + arrived.address, &arrived.word, sizeof(arrived.word));
         };
-        copy.tile = block.memory + offset;
-        copy.col = value;
+        copy.memory = block.memory;
+        copy.address = offset;
+        copy.word = value;
         copy.bytes = sizeof(word);
         copy.completes = &machine::barrier_of(told, block);
         machine::require_fenced(*copy.completes);
