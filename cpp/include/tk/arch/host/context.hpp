@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tk/arch/host/barrier.hpp"
+#include "tk/arch/host/products_in_flight.hpp"
 #include "tk/arch/host/settings.hpp"
 
 TK_NAMESPACE_BEGIN
@@ -48,21 +49,6 @@ class launch_state {
     std::vector<cluster_context*> clusters_;  // running
 };
 
-// Products issued and not waited for, and the accumulators they belong to.
-struct accumulator_in_flight {
-    float* registers = nullptr;  // poisoned until the last product is done
-    std::vector<float> values;   // what they really hold
-    int products = 0;
-};
-struct pending_product {
-    uint64_t reads_a = 0, reads_b = 0;  // tickets of the access log
-    void (*execute)(const pending_product&, float* values) = nullptr;
-    const void* a = nullptr;
-    const void* b = nullptr;
-    float* registers = nullptr;
-    bool accumulate = true;
-};
-
 // A TMA store: its tile is read at the read wait, and what was read is written at the wait.
 struct pending_store {
     void (*read)(pending_store&) = nullptr;
@@ -87,8 +73,7 @@ struct warp_context {
     std::atomic<uint64_t> waits_for_phases{0};
     std::atomic<bool> exited{false};
 
-    std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
-    std::deque<pending_product> products;
+    products_in_flight products;
     std::deque<pending_store> stores;
     std::vector<barrier*> unfenced_semaphores;
     std::vector<float> buffers[4];  // for the arithmetic of products
