@@ -3,19 +3,16 @@
 #include <cute/arch/mma_sm90.hpp>
 #include <cute/atom/mma_atom.hpp>
 
+#include "tk/arch/sm90/wgmma_wide.hpp"
 #include "tk/tile/mma_words.hpp"
 
 TK_NAMESPACE_BEGIN
 
 namespace detail {
 
-// CuTe keeps the widths that few need behind a macro, since they take long to compile.
-constexpr bool wgmma_has_width(int n) {
-#if defined(CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)
-    return n % 8 == 0;
-#else
+// Whether CuTe has the width without being asked for more; wgmma_wide.hpp has the others.
+constexpr bool is_width_of_cute(int n) {
     return n == 8 || n == 16 || n == 32 || n == 64 || n == 96 || n == 128 || n == 192 || n == 256;
-#endif
 }
 
 struct wgmma {
@@ -51,25 +48,22 @@ struct wgmma {
     static TK_DEVICE void issue(Acc& acc, const A& a, const B& b, bool accumulate) {
         constexpr int K = TransposeA ? A::rows : A::cols, N = Acc::cols;
         constexpr int step = mma_k<typename A::dtype>;
-        static_assert(wgmma_has_width(N),
-                      "mma: N must be 8, 16, 32, 64, 96, 128, 192 or 256; for other multiples of 8 "
-                      "compile with -DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED, which takes longer");
         auto tiled = cute::make_tiled_mma(op<TransposeA, TransposeB, Subtract, A, B, N>{});
         auto slice = tiled.get_thread_slice(0);
         auto operand_a = [&] {
             if constexpr (register_tile<A>) {
                 return registers_of_a(const_cast<A&>(a));
             } else if constexpr (TransposeA) {
-                return slice.make_fragment_A(slice.partition_A(a.tensor_t()));
+                return slice.make_fragment_A(slice.partition_A(typed(a.tensor_t())));
             } else {
-                return slice.make_fragment_A(slice.partition_A(a.tensor()));
+                return slice.make_fragment_A(slice.partition_A(typed(a.tensor())));
             }
         }();  // (MMA,MMA_M,MMA_K)
         auto operand_b = [&] {
             if constexpr (TransposeB) {
-                return slice.make_fragment_B(slice.partition_B(b.tensor()));
+                return slice.make_fragment_B(slice.partition_B(typed(b.tensor())));
             } else {
-                return slice.make_fragment_B(slice.partition_B(b.tensor_t()));
+                return slice.make_fragment_B(slice.partition_B(typed(b.tensor_t())));
             }
         }();  // (MMA,MMA_N,MMA_K)
         auto accumulator = acc.tensor();  // (MMA,MMA_M,MMA_N)
@@ -86,6 +80,16 @@ struct wgmma {
     template <class T>
     using operand_type = std::conditional_t<std::is_same_v<T, float>, cute::tfloat32_t, T>;
 
+    // A tensor of floats as one of tf32.
+    template <class Tensor>
+    static TK_DEVICE auto typed(const Tensor& tensor) {
+        if constexpr (std::is_same_v<typename Tensor::value_type, float>) {
+            return cute::recast<const cute::tfloat32_t>(tensor);
+        } else {
+            return tensor;
+        }
+    }
+
     template <bool TransposeA, bool TransposeB, bool Subtract, class A, class B, int N>
     static constexpr auto select_op() {
         using cute::GMMA::Major, cute::GMMA::ScaleIn;
@@ -93,12 +97,16 @@ struct wgmma {
         using U = operand_type<typename B::dtype>;
         using shape = cute::Shape<cute::_64, cute::Int<N>, cute::Int<mma_k<typename A::dtype>>>;
         constexpr auto sign = Subtract ? ScaleIn::Neg : ScaleIn::One;
+        constexpr bool from_registers = register_tile<A>;
+        constexpr auto major_a = TransposeA && !from_registers ? Major::MN : Major::K;
         constexpr auto major_b = TransposeB ? Major::K : Major::MN;
-        if constexpr (register_tile<A>) {
-            return cute::GMMA::rs_op_selector<T, U, float, shape, Major::K, major_b, sign,
+        if constexpr (!is_width_of_cute(N)) {
+            return wide_wgmma<
+                wide_wgmma_config<T, U, N, major_a, major_b, Subtract, from_registers>>{};
+        } else if constexpr (from_registers) {
+            return cute::GMMA::rs_op_selector<T, U, float, shape, major_a, major_b, sign,
                                               ScaleIn::One>();
         } else {
-            constexpr auto major_a = TransposeA ? Major::MN : Major::K;
             return cute::GMMA::ss_op_selector<T, U, float, shape, major_a, major_b, sign,
                                               ScaleIn::One>();
         }
