@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tk/arch/host/barrier.hpp"
+#include "tk/arch/host/products_in_flight.hpp"
 #include "tk/arch/host/settings.hpp"
 #include "tk/arch/host/tma_descriptor.hpp"
 
@@ -49,21 +50,6 @@ class launch_state {
     std::vector<cluster_context*> clusters_;  // running
 };
 
-// Products issued and not waited for, and the accumulators they belong to.
-struct accumulator_in_flight {
-    float* registers = nullptr;  // poisoned until the last product is done
-    std::vector<float> values;   // what they really hold
-    int products = 0;
-};
-struct pending_product {
-    uint64_t reads_a = 0, reads_b = 0;  // tickets of the access log
-    void (*execute)(const pending_product&, float* values) = nullptr;
-    const void* a = nullptr;
-    const void* b = nullptr;
-    float* registers = nullptr;
-    bool accumulate = true;
-};
-
 // A TMA store: its boxes are read at the read wait, and what was read is written, or combined with
 // what is there, at the wait.
 struct store_box {
@@ -92,8 +78,7 @@ struct warp_context {
     std::atomic<uint64_t> waits_for_phases{0};
     std::atomic<bool> exited{false};
 
-    std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
-    std::deque<pending_product> products;
+    products_in_flight products;
     std::deque<pending_store> stores;
     std::vector<barrier*> unfenced_semaphores;
     uint64_t cluster_phases = 0;    // to wait for, between cluster::arrive_all and wait_all; else 0
