@@ -143,6 +143,11 @@ class Signature:
             )  # fmt: skip
         if value.device != device:
             raise wrong_value(self.name, argument.name, describe(value), f"on {device}")
+        if type(value) is not torch.Tensor and _is_fake(value):
+            raise wrong_value(
+                self.name, argument.name, "a fake tensor, which has no memory",
+                "a real one (register_fake says what an operation made of this kernel returns)",
+            )  # fmt: skip
         if value.layout != torch.strided:
             raise wrong_value(self.name, argument.name, f"of layout {value.layout}", "strided")
         if value.is_conj() or value.is_neg():
@@ -170,6 +175,12 @@ class Signature:
             return value.__index__() if kind == "int" else float(value)
         except (TypeError, ValueError, AttributeError):
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}") from None
+
+
+def _is_fake(value: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(value, FakeTensor)
 
 
 def _default(function: str, name: str, kind: str, literal: str) -> int | float | bool:

@@ -65,6 +65,8 @@ struct tensor {
         if constexpr (Rank == 3) result.batch = size(0), result.batch_stride = stride(0);
         return result;
     }
+    // As what is read and written 8 columns at a time, as fp32; for bf16, fp16 and fp32.
+    any_gl any() const;
 };
 
 // Whether TMA takes the tensor: its last axis is contiguous, and its address and the strides of its
@@ -76,6 +78,18 @@ bool fits_tma(const tensor<T, Rank>& t) {
         if (t.sizes[axis] != 1 && t.strides[axis] * int64_t(sizeof(T)) % 16 != 0) return false;
     }
     return Rank == 0 || t.size(-1) == 1 || t.stride(-1) == 1;
+}
+
+template <class T, int Rank>
+any_gl tensor<T, Rank>::any() const {
+    const gl_view<T> from = view();
+    any_gl result;
+    result.data = const_cast<dtype*>(from.data);
+    result.tag = tag_of<dtype>;
+    result.batch_stride = from.batch_stride, result.row_stride = from.row_stride;
+    result.col_stride = from.col_stride;
+    result.by_vectors = fits_tma(*this);
+    return result;
 }
 
 // The global tensor of a matrix, or of a batch of them, for TMA copies of tile S. Raises ValueError
