@@ -44,7 +44,9 @@ def _new(options: argparse.Namespace, console: Console) -> int:
     for path in files:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     shown = shlex.quote(str(folder))
-    console.print(f"Try it: python -m pytest {shown}", markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"Try it: python -m pytest {shown}", markup=False, highlight=False, soft_wrap=True
+    )
     return 0
 
 

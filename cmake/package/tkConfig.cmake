@@ -43,7 +43,7 @@ if(Python_EXECUTABLE)
 endif()
 
 set(tk_advice "pip install 'tk-cute[extend]' into the Python that CMake finds "
-              "(${Python_EXECUTABLE}; another by -DPython_EXECUTABLE=...)")
+              "(${Python_EXECUTABLE}, another by -DPython_EXECUTABLE=...)")
 string(CONCAT tk_advice ${tk_advice})
 
 if(NOT tk_CUTLASS_INCLUDE_DIR)

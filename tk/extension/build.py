@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shlex
 import shutil
@@ -28,6 +29,7 @@ __all__ = ["LIBRARY", "LOG", "build"]
 
 LIBRARY = "library.so"
 LOG = "build.log"
+_CHECKSUM = "library.sha256"
 
 
 def build(
@@ -42,10 +44,10 @@ def build(
             files.setdefault(path, path.read_bytes())
     key = build_key(files, sources, compiler.identity, flags)
     folder = _writable_cache() / f"{name}-{architecture}-{key}"
-    if (folder / LIBRARY).is_file():
+    if _is_whole(folder):
         return folder
     with _locked(folder.with_suffix(".lock")):
-        if (folder / LIBRARY).is_file():  # made by whoever held the lock
+        if _is_whole(folder):  # made by whoever held the lock
             return folder
         if verbose:
             print(f"tk.load: compiling {name} for {architecture}", file=sys.stderr, flush=True)
@@ -80,9 +82,23 @@ def _compile(
                 log,
             )
         (unfinished / LOG).write_text(text)
-        if folder.exists():  # without a library in it: someone removed that
+        (unfinished / _CHECKSUM).write_text(_checksum(unfinished / LIBRARY))
+        if folder.exists():  # damaged: by a full disk, by someone's hand
             shutil.rmtree(folder)
         unfinished.rename(folder)
+
+
+def _checksum(library: Path) -> str:
+    return hashlib.sha256(library.read_bytes()).hexdigest()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether the library is there as it was made: a truncated one would end the process that opens
+    it."""
+    try:
+        return (folder / _CHECKSUM).read_text() == _checksum(folder / LIBRARY)
+    except OSError:
+        return False
 
 
 def _compilers_word(

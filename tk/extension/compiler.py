@@ -22,7 +22,7 @@ MINIMUM_GCC = 11
 
 _HOST_FLAGS = ("-std=c++20", "-O2", "-DTK_ARCH_HOST=1")
 _SM90_FLAGS = (
-    *("-std=c++20", "-O3", "-DTK_ARCH_SM90=1", "--expt-relaxed-constexpr"),
+    *("-std=c++20", "-O3", "-DNDEBUG", "-DTK_ARCH_SM90=1", "--expt-relaxed-constexpr"),
     *("-gencode", "arch=compute_90a,code=sm_90a"),
 )
 

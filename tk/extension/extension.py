@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -164,16 +163,5 @@ def _open(find: Callable[[str], Path], architecture: str) -> Library:
     path = find(architecture)
     with _lock:
         if path not in _opened:
-            _opened[path] = _open_or_build_again(path, lambda: find(architecture))
+            _opened[path] = Library(path)
         return _opened[path]
-
-
-def _open_or_build_again(path: Path, find: Callable[[], Path]) -> Library:
-    """Opens a library; one of the cache that is damaged is compiled again."""
-    try:
-        return Library(path)
-    except OSError as error:
-        if path.name != LIBRARY or "exports nothing" in str(error):
-            raise
-        shutil.rmtree(path.parent, ignore_errors=True)
-        return Library(find())

@@ -89,8 +89,9 @@ class Kernel:
         arguments = overloads[0][1].arguments
         values = overloads[0][1].bind(given, named)
         words = ", ".join(
-            f"{argument.name} is {describe(value) if isinstance(value, torch.Tensor) else value!r}"
+            f"{argument.name} is {describe(value)}"
             for argument, value in zip(arguments, values, strict=True)
+            if isinstance(value, torch.Tensor)
         )
         known = "; ".join(str(signature) for _, signature in overloads)
         raise ValueError(f"{self.__name__}: {words}; must be one of {known}")

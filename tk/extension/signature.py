@@ -172,8 +172,8 @@ class Signature:
         if isinstance(value, (bool, torch.Tensor)):
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}")
         try:
-            return value.__index__() if kind == "int" else float(value)
-        except (TypeError, ValueError, AttributeError):
+            return value.__index__() if kind == "int" else value.__float__()
+        except (TypeError, AttributeError):  # float() would take a string
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}") from None
 
 
