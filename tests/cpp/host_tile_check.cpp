@@ -21,7 +21,7 @@ const test_table tests = {
          std::atomic<int> wrong{0};
          run([&] {
              rt_fl<16, 16> tile;
-             row_vec<float, 16> vector;
+             rv_fl<16> vector;
              for (const float x : tile.data) wrong += !std::isnan(x);
              for (const float x : vector.data) wrong += !std::isnan(x);
              for (const float x : memory().numbers.data) wrong += !std::isnan(x);

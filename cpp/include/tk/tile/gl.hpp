@@ -55,4 +55,10 @@ struct gl_tma : gl_view<T> {
     TK_HOST_DEVICE int batch_coord(int batch) const { return batch_is_broadcast ? 0 : batch; }
 };
 
+// A complex tensor: a tensor of the real parts and one of the imaginary parts.
+template <class G>
+struct cgl {
+    G real, imag;
+};
+
 TK_NAMESPACE_END

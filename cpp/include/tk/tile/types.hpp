@@ -9,6 +9,8 @@ TK_NAMESPACE_BEGIN
 
 using bf16 = cutlass::bfloat16_t;
 using half = cutlass::half_t;
+using e4m3 = cutlass::float_e4m3_t;
+using e5m2 = cutlass::float_e5m2_t;
 
 // Where a tile starts in a global tensor, in elements: (batch, row, col).
 struct coord {
@@ -18,12 +20,16 @@ struct coord {
 };
 
 template <class T>
+concept element_8bit = std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>;
+
+template <class T>
 concept element_16bit = std::is_same_v<T, bf16> || std::is_same_v<T, half>;
 
 template <class T>
-concept element = element_16bit<T> || std::is_same_v<T, float>;
+concept element = element_8bit<T> || element_16bit<T> || std::is_same_v<T, float>;
 
-// Round to nearest even on both architectures.
+// Round to nearest even on both architectures. The 8-bit types saturate: what is larger than their
+// largest finite number becomes that number, as PTX's cvt.satfinite has it; NaN stays NaN.
 template <element To, element From>
 TK_HOST_DEVICE To convert(From value) {
     if constexpr (std::is_same_v<To, From>) {

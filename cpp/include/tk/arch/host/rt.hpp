@@ -1,57 +1,86 @@
 // Register tiles and vectors on the host: a warp is one thread and holds all of its tile, row by
-// row. What was never written is NaN.
+// row, whatever its layout. What was never written is NaN.
 #pragma once
 #include <cstring>
 
-#include "tk/tile/types.hpp"
+#include "tk/tile/register_layout.hpp"
 
 TK_NAMESPACE_BEGIN
 
-// A vector along the columns of a register tile.
-template <element T, int Length>
-struct row_vec {
+template <element T, int Length, vector_layout Layout = vector_layout::naive>
+struct rv {
     using dtype = T;
     static constexpr int length = Length;
-    T data[Length];
+    static constexpr vector_layout layout = Layout;
+    static_assert(Layout == vector_layout::naive || Length % 8 == 0,
+                  "rv: the length must be a multiple of 8");
+    static_assert(Layout != vector_layout::orthogonal || Length % 16 == 0,
+                  "rv: the length of an orthogonal vector must be a multiple of 16");
+    static constexpr int elements = Length;
 
-    row_vec() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
+    alignas(32) T data[elements];
+
+    rv() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
+
+    auto tensor() {  // (LENGTH)
+        return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<Length>{});
+    }
+    static int position(int index) { return index; }
+    static bool is_owner() { return true; }
+    // f(index into data, element of the vector) for all of them.
+    template <class F>
+    static void for_each(F&& f) {
+        for (int i = 0; i < Length; ++i) f(i, i);
+    }
 };
 
 // A warp's Rows x Cols part of a tile. In a warpgroup, 16-row block i of warp w holds rows
 // 64 i + 16 w to 64 i + 16 w + 15 of the warpgroup's tile, as WGMMA deals them out.
-template <element T, int Rows, int Cols>
+template <element T, int Rows, int Cols, register_layout Layout = row_layout>
 struct rt {
     using dtype = T;
     static constexpr int rows = Rows;
     static constexpr int cols = Cols;
-    static_assert(Rows % 16 == 0, "rt: rows must be a multiple of 16");
-    static_assert(Cols % 8 == 0, "rt: columns must be a multiple of 8");
-    static constexpr int row_blocks = Rows / 16;
-    static constexpr int col_blocks = Cols / 8;
-    using row_vec_type = row_vec<T, Cols>;
-
+    static constexpr register_layout layout = Layout;
+    static constexpr bool is_row = Layout == row_layout;
+    static_assert(detail::is_register_tile<T, Rows, Cols, Layout>());
+    static constexpr int row_blocks = Rows / (is_row ? 16 : 4 * detail::neighbours<T>);
+    static constexpr int col_blocks = Cols / (is_row ? 4 * detail::neighbours<T> : 16);
     static constexpr int elements = Rows * Cols;
+
+    // A value for each column, and for each row.
+    using row_vec = rv<T, Cols, is_row ? vector_layout::aligned : vector_layout::orthogonal>;
+    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : vector_layout::aligned>;
 
     alignas(32) T data[elements];
 
     rt() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
 
-    // Calls f(index into data, row and column in the warp's tile, index into a row_vec's data) for
-    // every element that the caller holds.
+    auto tensor() {  // (ROWS,COLS)
+        return cute::make_tensor(cute::make_rmem_ptr(data), tensor_layout{});
+    }
+    auto tensor() const {  // (ROWS,COLS)
+        return cute::make_tensor(cute::make_rmem_ptr(data), tensor_layout{});
+    }
+    using tensor_layout = cute::Layout<cute::Shape<cute::Int<Rows>, cute::Int<Cols>>,
+                                       cute::Stride<cute::Int<Cols>, cute::_1>>;
+
+    // f(index into data, row and column in the warp's tile, index into a row_vec's data, index into
+    // a col_vec's) for every element.
     template <class F>
     static void for_each(F&& f) {
         for (int row = 0; row < Rows; ++row) {
-            for (int col = 0; col < Cols; ++col) f(row * Cols + col, row, col, col);
+            for (int col = 0; col < Cols; ++col) f(row * Cols + col, row, col, col, row);
         }
     }
 };
 
 // The Rows x Cols part of a register tile at (row, col), in units of the part.
 template <int Rows, int Cols, class Tile>
-rt<typename Tile::dtype, Rows, Cols> subtile(const Tile& tile, int row, int col) {
+auto subtile(const Tile& tile, int row, int col) {
     static_assert(Tile::rows % Rows == 0 && Tile::cols % Cols == 0,
                   "subtile: the part must divide the tile");
-    rt<typename Tile::dtype, Rows, Cols> result;
+    rt<typename Tile::dtype, Rows, Cols, Tile::layout> result;
     for (int r = 0; r < Rows; ++r) {
         for (int c = 0; c < Cols; ++c) {
             result.data[r * Cols + c] = tile.data[(row * Rows + r) * Tile::cols + col * Cols + c];
@@ -59,10 +88,5 @@ rt<typename Tile::dtype, Rows, Cols> subtile(const Tile& tile, int row, int col)
     }
     return result;
 }
-
-template <int Rows, int Cols>
-using rt_fl = rt<float, Rows, Cols>;
-template <int Rows, int Cols>
-using rt_bf = rt<bf16, Rows, Cols>;
 
 TK_NAMESPACE_END

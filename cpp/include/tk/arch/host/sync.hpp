@@ -4,8 +4,8 @@
 #include <source_location>
 
 #include "tk/arch/host/context.hpp"
-#include "tk/arch/host/rt.hpp"
 #include "tk/arch/host/sabotage.hpp"
+#include "tk/tile/register_tile.hpp"
 
 TK_NAMESPACE_BEGIN
 

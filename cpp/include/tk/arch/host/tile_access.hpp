@@ -7,13 +7,17 @@ TK_NAMESPACE_BEGIN
 
 namespace machine {
 
+template <element T>
+std::string type_name() {
+    return std::is_same_v<T, bf16>   ? "bf16"
+           : std::is_same_v<T, half> ? "half"
+           : std::is_same_v<T, e4m3> ? "e4m3"
+           : std::is_same_v<T, e5m2> ? "e5m2"
+                                     : "float";
+}
 template <shared_tile S>
 std::string tile_name() {
-    using T = typename S::dtype;
-    const char* type = std::is_same_v<T, bf16>   ? "bf16"
-                       : std::is_same_v<T, half> ? "half"
-                                                 : "float";
-    return std::string("st<") + type + ", " + std::to_string(S::rows) + ", " +
+    return "st<" + type_name<typename S::dtype>() + ", " + std::to_string(S::rows) + ", " +
            std::to_string(S::cols) + ">";
 }
 
@@ -40,21 +44,48 @@ inline uint64_t note(block_context& block, const access& made) {
     return ticket;
 }
 
+// Notes an ordinary access to `bytes` from an address in shared memory; nothing elsewhere, as in a
+// tile of the caller's own.
+inline void note_bytes(const void* address, int64_t bytes, bool writes, const char* operation,
+                       std::string (*name)()) {
+    block_context& block = *self().block;
+    if (!block.contains(address, bytes)) return;
+    access made = make_access(operation, name, block.offset_of(address), bytes);
+    made.writes = writes;
+    made.by_lanes = true;
+    note(block, made);
+}
+
 // Notes an ordinary access to rows [first, first + count) of a shared tile: a stretch of memory in
-// each panel.
+// each panel; of a part narrower than a panel, whose neighbours may be another warp's, every 16
+// bytes for themselves.
 template <shared_tile S>
 void note_rows(const S& tile, int first, int count, bool writes, const char* operation) {
-    block_context& block = *self().block;
-    if (!block.contains(&tile, S::bytes)) return;  // a tile of the caller's own
-    for (int panel = 0; panel < S::panels; ++panel) {
-        access made = make_access(
-            operation, &tile_name<S>,
-            block.offset_of(&tile) + int64_t(panel * S::rows + first) * S::swizzle_bytes,
-            int64_t(count) * S::swizzle_bytes);
-        made.writes = writes;
-        made.by_lanes = true;
-        note(block, made);
+    constexpr int size = int(sizeof(typename S::dtype)), width = 16 / size;
+    if constexpr (S::cols % S::panel_cols == 0) {
+        for (int panel = 0; panel < S::panels; ++panel) {
+            note_bytes(tile.panel_address(panel, first), int64_t(count) * S::panel_cols * size,
+                       writes, operation, &tile_name<S>);
+        }
+    } else {
+        for (int row = first; row < first + count; ++row) {
+            for (int col = 0; col < S::cols; col += width) {
+                note_bytes(tile.data + tile.index(row, col), 16, writes, operation, &tile_name<S>);
+            }
+        }
     }
+}
+
+template <shared_vector V>
+std::string vector_name() {
+    return "sv<" + type_name<typename V::dtype>() + ", " + std::to_string(V::length) + ">";
+}
+// Notes an ordinary access to some elements of a shared vector.
+template <shared_vector V>
+void note_elements(const V& vector, int first, int count, bool writes, const char* operation) {
+    if (count == 0) return;
+    note_bytes(vector.data + first, int64_t(count) * int64_t(sizeof(typename V::dtype)), writes,
+               operation, &vector_name<V>);
 }
 
 // Notes an ordinary access to a word of shared memory.

@@ -1,11 +1,9 @@
-// Copies on sm90 without TMA: registers to shared memory (stmatrix), global memory of any strides
-// to shared memory and registers, and register tiles parked in global memory.
+// Register tiles parked in global memory, a shared tile eight columns at a time, and words in
+// shared memory, on sm90.
 #pragma once
-#include <cute/arch/copy_sm90.hpp>
-
-#include "tk/arch/sm90/rt.hpp"
 #include "tk/arch/sm90/sync.hpp"
-#include "tk/tile/gl.hpp"
+#include "tk/tile/register_tile.hpp"
+#include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -13,48 +11,6 @@ namespace detail {
 
 template <int Warps>
 struct memory_ops {
-    // Registers to shared memory, rounding to the tile's dtype. The shared tile has Warps times the
-    // rows: 16-row block i of warp w is rows 16 (Warps i + w) onwards, as WGMMA has it.
-    template <shared_tile S, class R>
-    static TK_DEVICE void store(S& dst, const R& src) {
-        static_assert(S::rows == R::rows * Warps && S::cols == R::cols,
-                      "store: the shared tile must have the group's rows and columns");
-        using T = typename S::dtype;
-        const int warp_row = warp_index() % Warps * 16, l = lane();
-        TK_UNROLL
-        for (int i = 0; i < R::row_blocks; ++i) {
-            const int row_0 = i * 16 * Warps + warp_row;
-            if constexpr (sizeof(T) == 2) {
-                static_assert(R::col_blocks % 2 == 0, "store: columns must be a multiple of 16");
-                TK_UNROLL
-                for (int j = 0; j < R::col_blocks; j += 2) {
-                    uint32_t packed[4];
-                    TK_UNROLL
-                    for (int p = 0; p < 4; ++p) {
-                        packed[p] = pack<T>(src.data[R::index(i, j + p / 2, p % 2, 0)],
-                                            src.data[R::index(i, j + p / 2, p % 2, 1)]);
-                    }
-                    // Lane l gives the address of row l % 8 of matrix l / 8: upper half of the
-                    // 16 rows for odd matrices, the next 8 columns for matrices 2 and 3.
-                    T* row =
-                        dst.data + S::offset(row_0 + (l / 8) % 2 * 8 + l % 8, (j + l / 16) * 8);
-                    cute::SM90_U32x4_STSM_N::copy(packed[0], packed[1], packed[2], packed[3],
-                                                  *reinterpret_cast<cute::uint128_t*>(row));
-                }
-            } else {
-                TK_UNROLL
-                for (int j = 0; j < R::col_blocks; ++j) {
-                    TK_UNROLL
-                    for (int upper = 0; upper < 2; ++upper) {
-                        T* to = dst.data + S::offset(row_0 + upper * 8 + l / 4, j * 8 + l % 4 * 2);
-                        *reinterpret_cast<float2*>(to) = make_float2(
-                            src.data[R::index(i, j, upper, 0)], src.data[R::index(i, j, upper, 1)]);
-                    }
-                }
-            }
-        }
-    }
-
     // f(row, col, values[8]) for every 8 neighbouring columns of a shared fp32 tile. Lanes take
     // neighbouring columns, or neighbouring rows. A loop: not for what must be fast.
     template <shared_tile S, class F>
@@ -74,22 +30,6 @@ struct memory_ops {
                 values[part + 2] = v.z, values[part + 3] = v.w;
             }
             f(row, col, values);
-        }
-    }
-
-    // A tile of a tensor with any strides, 0 outside (rows, cols). Ordinary loads and stores: the
-    // reader of an asynchronous proxy needs `fence_async_proxy`.
-    template <class T, shared_tile S>
-    static TK_DEVICE void load(S& dst, const gl_view<const T>& src, coord at) {
-        static_assert(std::is_same_v<T, typename S::dtype>, "load: dtypes must be the same");
-        const bool rows_fastest = src.row_stride < src.col_stride;
-        TK_NO_UNROLL
-        for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * S::cols; i += Warps * 32) {
-            const int row = rows_fastest ? i % S::rows : i / S::cols;
-            const int col = rows_fastest ? i / S::rows : i % S::cols;
-            const bool inside = at.row + row < src.rows && at.col + col < src.cols;
-            dst.data[S::offset(row, col)] =
-                inside ? src.data[src.offset(at.batch, at.row + row, at.col + col)] : T(0.0f);
         }
     }
 
@@ -141,17 +81,6 @@ struct memory_ops {
     }
 
   private:
-    template <class T>
-    static TK_DEVICE uint32_t pack(float low, float high) {
-        uint32_t result;
-        if constexpr (std::is_same_v<T, bf16>) {
-            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-        } else {
-            asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-        }
-        return result;
-    }
-
     // f(offset in global memory, index into data) for every 4 floats of the calling lane.
     template <class R, class F>
     static TK_DEVICE void for_fragments(int valid_rows, F&& f) {

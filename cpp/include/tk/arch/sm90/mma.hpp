@@ -3,7 +3,7 @@
 #include <cute/arch/mma_sm90.hpp>
 #include <cute/atom/mma_atom.hpp>
 
-#include "tk/arch/sm90/rt.hpp"
+#include "tk/tile/register_tile.hpp"
 #include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN

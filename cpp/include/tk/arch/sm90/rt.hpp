@@ -1,7 +1,6 @@
-// Register tiles and vectors on sm90: each lane holds the elements that the WGMMA accumulator (and
-// mma.m16n8) gives it (PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16").
+// Register tiles and vectors on sm90: each lane holds the elements that the tensor cores give it.
 #pragma once
-#include "tk/tile/types.hpp"
+#include "tk/tile/register_layout.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -9,60 +8,152 @@ namespace detail {
 TK_DEVICE int lane() { return int(threadIdx.x) & 31; }
 }  // namespace detail
 
+template <element T, int Length, vector_layout Layout = vector_layout::naive>
+struct rv {
+    using dtype = T;
+    static constexpr int length = Length;
+    static constexpr vector_layout layout = Layout;
+    static_assert(Layout == vector_layout::naive || Length % 8 == 0,
+                  "rv: the length must be a multiple of 8");
+    static_assert(Layout != vector_layout::orthogonal || Length % 16 == 0,
+                  "rv: the length of an orthogonal vector must be a multiple of 16");
+    static constexpr int elements = Layout == vector_layout::naive     ? (Length + 31) / 32
+                                    : Layout == vector_layout::aligned ? Length / 4
+                                                                       : Length / 8;
+
+    alignas(4) T data[elements];
+
+    TK_DEVICE auto tensor() {  // (ELEMENTS)
+        return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<elements>{});
+    }
+    // Which element of the vector data[index] of the calling lane is; of a naive vector also one
+    // from Length on, which stands for nothing.
+    static TK_DEVICE int position(int index) {
+        if constexpr (Layout == vector_layout::naive) {
+            return index * 32 + detail::lane();
+        } else if constexpr (Layout == vector_layout::aligned) {
+            return index / 2 * 8 + detail::lane() % 4 * 2 + index % 2;
+        } else {
+            return index * 8 + detail::lane() / 4;
+        }
+    }
+    // Whether the calling lane is the first of those that hold the same.
+    static TK_DEVICE bool is_owner() {
+        return Layout == vector_layout::naive ||
+               (Layout == vector_layout::aligned ? detail::lane() < 4 : detail::lane() % 4 == 0);
+    }
+    // f(index into data, element of the vector) for all that the calling lane holds.
+    template <class F>
+    static TK_DEVICE void for_each(F&& f) {
+        TK_UNROLL
+        for (int i = 0; i < elements; ++i) {
+            if (Layout != vector_layout::naive || Length % 32 == 0 || position(i) < Length) {
+                f(i, position(i));
+            }
+        }
+    }
+};
+
 // A warp's Rows x Cols part of a tile. In a warpgroup, 16-row block i of warp w holds rows
 // 64 i + 16 w to 64 i + 16 w + 15 of the warpgroup's tile, as WGMMA deals them out.
-template <element T, int Rows, int Cols>
+template <element T, int Rows, int Cols, register_layout Layout = row_layout>
 struct rt {
     using dtype = T;
     static constexpr int rows = Rows;
     static constexpr int cols = Cols;
-    static_assert(Rows % 16 == 0, "rt: rows must be a multiple of 16");
-    static_assert(Cols % 8 == 0, "rt: columns must be a multiple of 8");
-    static constexpr int row_blocks = Rows / 16;
-    static constexpr int col_blocks = Cols / 8;
-
+    static constexpr register_layout layout = Layout;
+    static constexpr bool is_row = Layout == row_layout;
+    static_assert(detail::is_register_tile<T, Rows, Cols, Layout>());
+    static constexpr int neighbours = detail::neighbours<T>;
+    // Blocks of 16 across the lanes' groups, of 8 (or 16) along the lanes of a group.
+    static constexpr int blocks_across = (is_row ? Rows : Cols) / 16;
+    static constexpr int blocks_along = (is_row ? Cols : Rows) / (4 * neighbours);
+    static constexpr int row_blocks = is_row ? blocks_across : blocks_along;
+    static constexpr int col_blocks = is_row ? blocks_along : blocks_across;
     static constexpr int elements = Rows * Cols / 32;  // of one lane
 
-    T data[elements];
+    // A value for each column, and for each row.
+    using row_vec = rv<T, Cols, is_row ? vector_layout::aligned : vector_layout::orthogonal>;
+    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : vector_layout::aligned>;
 
-    // The accumulator of WGMMA: ((2 columns, 2 rows 8 apart, N/8), 64-row blocks, 1).
+    alignas(4) T data[elements];
+
+    // The fragment that the tensor cores' atoms take: ((neighbours, 2 halves of 16 across, blocks
+    // along), blocks across, 1).
     TK_DEVICE auto tensor() {  // (MMA,MMA_M,MMA_N)
-        return cute::make_tensor(
-            cute::make_rmem_ptr(data),
-            cute::Layout<cute::Shape<cute::Shape<cute::_2, cute::_2, cute::Int<col_blocks>>,
-                                     cute::Int<row_blocks>, cute::_1>>{});
+        return cute::make_tensor(cute::make_rmem_ptr(data), fragment_layout{});
+    }
+    TK_DEVICE auto tensor() const {
+        return cute::make_tensor(cute::make_rmem_ptr(data), fragment_layout{});
+    }
+    using fragment_layout = cute::Layout<
+        cute::Shape<cute::Shape<cute::Int<neighbours>, cute::_2, cute::Int<blocks_along>>,
+                    cute::Int<blocks_across>, cute::_1>>;
+
+    // (lane, index into data) -> row + Rows * col, as CuTe's atoms state their layouts.
+    static TK_HOST_DEVICE constexpr auto thread_value_layout() {
+        constexpr int across = is_row ? 1 : Rows, along = is_row ? Rows : 1;
+        using cute::Int;
+        return cute::Layout<
+            cute::Shape<
+                cute::Shape<cute::_4, cute::_8>,
+                cute::Shape<Int<neighbours>, cute::_2, Int<blocks_along>, Int<blocks_across>>>,
+            cute::Stride<cute::Stride<Int<neighbours * along>, Int<across>>,
+                         cute::Stride<Int<along>, Int<8 * across>, Int<4 * neighbours * along>,
+                                      Int<16 * across>>>>{};
     }
 
-    static TK_DEVICE constexpr int index(int row_block, int col_block, int upper, int odd) {
-        return ((row_block * col_blocks + col_block) * 2 + upper) * 2 + odd;
+    static TK_DEVICE constexpr int index(int across, int along, int upper, int neighbour) {
+        return ((across * blocks_along + along) * 2 + upper) * neighbours + neighbour;
+    }
+
+    // f(index into data, row and column in the warp's tile, index into a row_vec's data, index into
+    // a col_vec's) for every element that the calling lane holds.
+    template <class F>
+    static TK_DEVICE void for_each(F&& f) {
+        const int group = detail::lane() / 4, place = detail::lane() % 4;
+        TK_UNROLL
+        for (int i = 0; i < blocks_across; ++i) {
+            TK_UNROLL
+            for (int j = 0; j < blocks_along; ++j) {
+                TK_UNROLL
+                for (int upper = 0; upper < 2; ++upper) {
+                    TK_UNROLL
+                    for (int n = 0; n < neighbours; ++n) {
+                        const int across = i * 16 + upper * 8 + group;
+                        const int along = (j * 4 + place) * neighbours + n;
+                        const int of_across = i * 2 + upper, of_along = j * neighbours + n;
+                        f(index(i, j, upper, n), is_row ? across : along, is_row ? along : across,
+                          is_row ? of_along : of_across, is_row ? of_across : of_along);
+                    }
+                }
+            }
+        }
     }
 };
 
 // The Rows x Cols part of a register tile at (row, col), in units of the part; both known at
 // compile time once the caller's loops are unrolled, so that nothing moves.
 template <int Rows, int Cols, class Tile>
-TK_DEVICE rt<typename Tile::dtype, Rows, Cols> subtile(const Tile& tile, int row, int col) {
+TK_DEVICE auto subtile(const Tile& tile, int row, int col) {
     static_assert(Tile::rows % Rows == 0 && Tile::cols % Cols == 0,
                   "subtile: the part must divide the tile");
-    using part = rt<typename Tile::dtype, Rows, Cols>;
+    using part = rt<typename Tile::dtype, Rows, Cols, Tile::layout>;
+    const int across = (Tile::is_row ? row : col) * part::blocks_across;
+    const int along = (Tile::is_row ? col : row) * part::blocks_along;
     part result;
     TK_UNROLL
-    for (int i = 0; i < part::row_blocks; ++i) {
+    for (int i = 0; i < part::blocks_across; ++i) {
         TK_UNROLL
-        for (int j = 0; j < part::col_blocks; ++j) {
+        for (int j = 0; j < part::blocks_along; ++j) {
             TK_UNROLL
-            for (int e = 0; e < 4; ++e) {
-                result.data[part::index(i, j, e / 2, e % 2)] = tile.data[Tile::index(
-                    row * part::row_blocks + i, col * part::col_blocks + j, e / 2, e % 2)];
+            for (int e = 0; e < 2 * part::neighbours; ++e) {
+                result.data[part::index(i, j, 0, e)] =
+                    tile.data[Tile::index(across + i, along + j, 0, e)];
             }
         }
     }
     return result;
 }
-
-template <int Rows, int Cols>
-using rt_fl = rt<float, Rows, Cols>;
-template <int Rows, int Cols>
-using rt_bf = rt<bf16, Rows, Cols>;
 
 TK_NAMESPACE_END

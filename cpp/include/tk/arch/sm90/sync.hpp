@@ -3,7 +3,7 @@
 #pragma once
 #include <cute/arch/cluster_sm90.hpp>
 
-#include "tk/arch/sm90/rt.hpp"
+#include "tk/tile/register_tile.hpp"
 
 TK_NAMESPACE_BEGIN
 

@@ -1,0 +1,54 @@
+// How the warps of a group share the elements of shared tiles and vectors, and what they note of it
+// in the access log.
+#pragma once
+#include "tk/arch/host/tile_access.hpp"
+
+TK_NAMESPACE_BEGIN
+
+namespace detail {
+
+struct share {
+    int first, last;
+};
+template <int Warps>
+share share_of(int count) {
+    const int warp = warp_index() % Warps;
+    return {count * warp / Warps, count * (warp + 1) / Warps};
+}
+
+// f(row, col) for every `Width` columns of the calling warp's rows.
+template <int Warps, int Width, int Rows, int Cols, class F>
+void deal(bool /*rows_fastest*/, F&& f) {
+    const auto [first, last] = share_of<Warps>(Rows);
+    for (int row = first; row < last; ++row) {
+        for (int col = 0; col < Cols; col += Width) f(row, col);
+    }
+}
+// Notes that the calling warp accesses its rows of a tile.
+template <int Warps, shared_tile S>
+void note_tile(const S& tile, bool writes, const char* operation) {
+    const auto [first, last] = share_of<Warps>(S::rows);
+    machine::note_rows(tile, first, last - first, writes, operation);
+}
+
+// f(i) for the calling warp's elements of a vector.
+template <int Warps, int Length, class F>
+void deal_vector(F&& f) {
+    const auto [first, last] = share_of<Warps>(Length);
+    for (int i = first; i < last; ++i) f(i);
+}
+// Notes that it accesses them, or all of them.
+template <int Warps, shared_vector V>
+void note_vector(const V& vector, bool writes, const char* operation, bool all = false) {
+    const auto [first, last] = all ? share{0, V::length} : share_of<Warps>(V::length);
+    machine::note_elements(vector, first, last - first, writes, operation);
+}
+// Notes that the calling warp writes 16 of them.
+template <shared_vector V>
+void note_part(const V& vector, int first, const char* operation) {
+    machine::note_elements(vector, first, 16, true, operation);
+}
+
+}  // namespace detail
+
+TK_NAMESPACE_END

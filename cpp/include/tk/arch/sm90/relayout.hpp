@@ -1,0 +1,151 @@
+// Changes of a register tile's layout: elements that move between lanes (PTX ISA, "movmatrix",
+// "shfl.sync", "prmt").
+#pragma once
+#include "tk/arch/sm90/pack.hpp"
+#include "tk/tile/register_tile.hpp"
+
+TK_NAMESPACE_BEGIN
+
+namespace detail {
+
+TK_DEVICE uint32_t shuffle(uint32_t value, int lane) {
+    return __shfl_sync(0xffffffff, value, lane);
+}
+
+// An 8 x 8 matrix of 16-bit elements, a pair a lane, transposed.
+TK_DEVICE uint32_t movmatrix(uint32_t pair) {
+    uint32_t result;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
+    return result;
+}
+constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;
+
+template <element_8bit T>
+TK_DEVICE float2 widen_pair(uint16_t pair) {
+    uint32_t halves;
+    if constexpr (std::is_same_v<T, e4m3>) {
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
+    } else {
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(pair));
+    }
+    const half* values = reinterpret_cast<const half*>(&halves);
+    return make_float2(convert<float>(values[0]), convert<float>(values[1]));
+}
+
+// From two neighbours a lane to four, or back: within the four lanes of a group, and 16 elements
+// along. With q the lane's place, elements 4 q to 4 q + 3 are with places 2 (q % 2) and the next,
+// in the first 8 for q < 2.
+template <register_tile D, register_tile A>
+TK_DEVICE void exchange_neighbours(D& dst, const A& src) {
+    const int place = lane() % 4, group = lane() - place;
+    TK_UNROLL
+    for (int i = 0; i < D::blocks_across; ++i) {
+        TK_UNROLL
+        for (int upper = 0; upper < 2; ++upper) {
+            if constexpr (D::neighbours == 4) {
+                using T = typename D::dtype;
+                TK_UNROLL
+                for (int j = 0; j < D::blocks_along; ++j) {
+                    uint32_t pairs = 0;
+                    TK_UNROLL
+                    for (int h = 0; h < 2; ++h) {
+                        const auto* from = src.data + A::index(i, 2 * j + h, upper, 0);
+                        pairs |= uint32_t(pack<T>(convert<float>(from[0]), convert<float>(from[1])))
+                                 << (16 * h);
+                    }
+                    const uint32_t first = shuffle(pairs, group + place % 2 * 2);
+                    const uint32_t second = shuffle(pairs, group + place % 2 * 2 + 1);
+                    *reinterpret_cast<uint32_t*>(dst.data + D::index(i, j, upper, 0)) =
+                        __byte_perm(first, second, place < 2 ? low_halves : high_halves);
+                }
+            } else {
+                TK_UNROLL
+                for (int j = 0; j < A::blocks_along; ++j) {
+                    const uint32_t four =
+                        *reinterpret_cast<const uint32_t*>(src.data + A::index(i, j, upper, 0));
+                    TK_UNROLL
+                    for (int h = 0; h < 2; ++h) {
+                        const uint32_t from = shuffle(four, group + 2 * h + place / 2);
+                        const float2 pair = widen_pair<typename A::dtype>(
+                            uint16_t(place % 2 == 0 ? from : from >> 16));
+                        store_pair(dst.data + D::index(i, 2 * j + h, upper, 0), pair.x, pair.y);
+                    }
+                }
+            }
+        }
+    }
+}
+
+// 8 x 8 blocks change places as the layouts say, and are transposed each.
+template <register_tile D, register_tile A>
+TK_DEVICE void exchange_layout(D& dst, const A& src) {
+    TK_UNROLL
+    for (int i = 0; i < A::blocks_across; ++i) {
+        TK_UNROLL
+        for (int j = 0; j < A::blocks_along; ++j) {
+            TK_UNROLL
+            for (int upper = 0; upper < 2; ++upper) {
+                const auto* from = src.data + A::index(i, j, upper, 0);
+                auto* to = dst.data + D::index(j / 2, 2 * i + upper, j % 2, 0);
+                if constexpr (sizeof(*from) == 2) {
+                    *reinterpret_cast<uint32_t*>(to) =
+                        movmatrix(*reinterpret_cast<const uint32_t*>(from));
+                } else {
+                    const uint32_t first = __float_as_uint(from[0]),
+                                   second = __float_as_uint(from[1]);
+                    const uint32_t low = movmatrix(__byte_perm(first, second, low_halves));
+                    const uint32_t high = movmatrix(__byte_perm(first, second, high_halves));
+                    to[0] = __uint_as_float(__byte_perm(low, high, low_halves));
+                    to[1] = __uint_as_float(__byte_perm(low, high, high_halves));
+                }
+            }
+        }
+    }
+}
+
+// The transposed tile in the other layout has every element where it was.
+template <register_tile D, register_tile A>
+TK_DEVICE void relabel(D& dst, const A& src) {
+    TK_UNROLL
+    for (int i = 0; i < D::elements; ++i) dst.data[i] = src.data[i];
+}
+
+// Where a vector's element is: the first lane that holds it, and its index there.
+template <vector_layout Layout>
+TK_DEVICE int holder_of(int position) {
+    return Layout == vector_layout::naive     ? position % 32
+           : Layout == vector_layout::aligned ? position % 8 / 2
+                                              : position % 8 * 4;
+}
+template <vector_layout Layout>
+TK_DEVICE constexpr int index_of(int position) {
+    return Layout == vector_layout::naive     ? position / 32
+           : Layout == vector_layout::aligned ? position / 8 * 2 + position % 2
+                                              : position / 8;
+}
+
+// Every element is asked of a lane that holds it; which of its registers that is depends on the
+// asking lane, so each that it may be is shuffled.
+template <register_vector D, register_vector A>
+TK_DEVICE void rearrange(D& dst, const A& src) {
+    constexpr int span = D::layout == vector_layout::naive ? 32 : 8;
+    TK_UNROLL
+    for (int i = 0; i < D::elements; ++i) {
+        const int first = D::layout == vector_layout::aligned ? i / 2 * 8 : i * span;
+        const int position = D::position(i);
+        float value = 0.0f;
+        TK_UNROLL
+        for (int s = 0; s < A::elements; ++s) {
+            if (s < index_of<A::layout>(first) || s > index_of<A::layout>(first + span - 1))
+                continue;
+            const float from = __shfl_sync(0xffffffff, convert<float>(src.data[s]),
+                                           holder_of<A::layout>(position));
+            if (index_of<A::layout>(position) == s) value = from;
+        }
+        dst.data[i] = convert<typename D::dtype>(value);
+    }
+}
+
+}  // namespace detail
+
+TK_NAMESPACE_END
