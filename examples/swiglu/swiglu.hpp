@@ -84,8 +84,7 @@ struct swiglu_kernel {
             warpgroup::template mma_async_wait<0>(gate, up);
             args.release();
             warp::map(gate, gate, functions::silu{});
-            TK_UNROLL
-            for (int i = 0; i < gate.elements; ++i) gate.data[i] *= up.data[i];
+            warp::mul(gate, gate, up);
 
             const int barrier = 1 + args.consumer;
             auto& staged = args.scratch.out[args.consumer];

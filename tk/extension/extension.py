@@ -11,6 +11,7 @@ from pathlib import Path
 from tk.errors import listed
 from tk.extension.build import LIBRARY, LOG, build
 from tk.extension.compiler import ARCHITECTURES
+from tk.extension.errors import CompileError
 from tk.extension.kernel import Kernel
 from tk.extension.library import Library
 from tk.extension.sources import exported_names, resolve_sources, user_files
@@ -41,6 +42,9 @@ class Extension:
         self._find = find  # the library's path, compiled if need be
         self._names = tuple(names)  # as the text of the sources shows them
         self._libraries: dict[str, Library] = {}
+        self._failed: dict[
+            str, CompileError
+        ] = {}  # not tried again: only tk.load reads sources anew
         self._kernels: dict[str, Kernel] = {}
         self._lock = threading.RLock()
 
@@ -50,8 +54,15 @@ class Extension:
         if found is None:
             with self._lock:
                 found = self._libraries.get(architecture)
+                if architecture in self._failed:
+                    earlier = self._failed[architecture]
+                    raise CompileError(str(earlier), earlier.log)
                 if found is None:
-                    found = _open(self._find, architecture)
+                    try:
+                        found = _open(self._find, architecture)
+                    except CompileError as error:
+                        self._failed[architecture] = error
+                        raise
                     self._libraries[architecture] = found
         return found
 
