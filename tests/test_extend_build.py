@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from extend_tools import KERNELS, counting_compiler, session_cache
 
 import tk
@@ -224,9 +225,14 @@ def test_compile_errors_are_told_in_the_users_lines(
 ) -> None:
     source = tmp_path / "broken.hpp"
     source.write_text(BROKEN)
+    extension = tk.load(source)
     with pytest.raises(CompileError) as caught:
-        tk.load(source, arch="host")
+        extension.broken(torch.zeros(1, 1))
     message = str(caught.value)
+    written = caught.value.log.stat().st_mtime_ns
+    with pytest.raises(CompileError, match=r"broken\.hpp"):  # told again, but not compiled again
+        extension.broken(torch.zeros(1, 1))
+    assert caught.value.log.stat().st_mtime_ns == written
     assert message.splitlines()[0] == f"tk.load: {source} does not compile for host:"
     assert f"{source}:10: mma: a and b must agree in K\n    tk::warpgroup::mma_ABt(" in message
     assert f"{source}:16: ‘undeclared’ was not declared" in message.replace("'", "‘", 1)

@@ -4,6 +4,7 @@ works, and mistakes get one line."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from extend_tools import session_cache
+from extend_tools import ROOT, session_cache
 
 import tk
 from tk import cli
@@ -209,3 +210,19 @@ def test_the_installed_folders_hold_what_they_say() -> None:
     assert (tk.cmake_dir() / "tkConfig.cmake").is_file()
     assert (tk.cmake_dir() / "extension.map").is_file()
     assert tk.__version__ in (tk.cmake_dir() / "tkConfigVersion.cmake").read_text()
+
+
+@pytest.mark.slow
+def test_the_pages_example_runs(
+    session_cache: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """docs/extending.md: its kernel, called and made an operation as it says."""
+    page = (ROOT / "docs" / "extending.md").read_text()
+    kernel = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)[0]
+    (tmp_path / "scale.hpp").write_text(kernel)
+    call, operation = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
+    code = "\n".join(line for line in call.splitlines() if "cuda" not in line) + operation
+    check = "assert torch.equal(out, 2 * x) and torch.equal(scale(x, 3.0), 3 * x)\n"
+    done = run(sys.executable, "-c", code + check, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
