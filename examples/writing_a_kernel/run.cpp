@@ -64,7 +64,7 @@ void run_specialised(product& p, bool persistent, bool ordered) {
                8,
                nullptr,
                split_k(1, covering(p.k, 64), nullptr, nullptr)};
-    g.config.num_stages = specialised_product::max_stages;
+    g.config.num_stages = specialised_product::num_stages;
     g.config.num_tasks = g.tasks.count();
     g.config.cluster = cluster;
     const int grid =

@@ -11,7 +11,7 @@
 TK_NAMESPACE_BEGIN
 
 struct specialised_product {
-    static constexpr int num_consumer_warpgroups = 2, max_stages = 4;
+    static constexpr int num_consumer_warpgroups = 2, num_stages = 4;
     static constexpr int producer_registers = 40, consumer_registers = 232;
     using operand = st_bf<128, 64>;
     using wide_operand = st_bf<256, 64>;
@@ -42,7 +42,6 @@ struct specialised_product {
     }
 
     struct producer {
-        static constexpr int warps = 1, arrivals = 1;
         static TK_DEVICE void prefetch(const globals& g) { tma::prefetch_descriptors(g.a, g.b); }
 
         template <class Args>
@@ -54,8 +53,6 @@ struct specialised_product {
             tma::load_async(args.input.b, args.g.b, {at.col, k}, args.inputs_arrived);
         }
     };
-
-    static TK_DEVICE int consumer_lead(int) { return 0; }
 
     struct consumer {
         struct state {

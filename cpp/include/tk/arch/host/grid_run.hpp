@@ -186,8 +186,9 @@ class grid_run {
         advance_stores(0, 0);
         block_context& block = *warp.block;
         observe(&warp.cluster->exits);
+        block.accesses.exit(warp.clock.known);  // before the count: the last one asks of all
         const bool last = block.running_warps.fetch_sub(1) == 1;
-        const std::string problem = block.accesses.exit(warp.clock.known, last);
+        const std::string problem = last ? block.accesses.after_exit() : std::string();
         if (!problem.empty()) fail("is the last to exit, but " + problem);
         const std::string registers = block.check_registers();
         if (last && !registers.empty()) fail("in its block, " + registers);

@@ -44,6 +44,14 @@ class device_scope {
     bool restores_ = false;
 };
 
+// Multiprocessors of a device.
+inline int multiprocessors(int device) {
+    int count = 0;
+    detail::check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+                  "cudaDeviceGetAttribute(MultiProcessorCount)");
+    return count;
+}
+
 // Launches Template::run on the stream; the device is current (`device_scope`).
 template <class Template>
 void launch(const typename Template::globals& g, const launch_config& config) {
