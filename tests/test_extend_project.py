@@ -222,7 +222,8 @@ def test_the_pages_example_runs(
     kernel = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "scale.hpp").write_text(kernel)
     call, operation = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
-    code = "\n".join(line for line in call.splitlines() if "cuda" not in line) + operation
+    lines = [line for line in call.splitlines() if "cuda" not in line]
+    code = "\n".join([*lines, operation])
     check = "assert torch.equal(out, 2 * x) and torch.equal(scale(x, 3.0), 3 * x)\n"
     done = run(sys.executable, "-c", code + check, folder=tmp_path)
     assert done.returncode == 0, done.stderr

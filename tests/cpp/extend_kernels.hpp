@@ -19,7 +19,7 @@ struct scale_kernel {
     };
     static TK_DEVICE void run(const globals& g) {
         using namespace tk;
-        const int across = int((g.x.cols + 63) / 64), i = cluster::index();
+        const int across = int((g.x.cols() + 63) / 64), i = cluster::index();
         const int row_0 = i / across * 64, col_0 = i % across * 64;
         auto& memory = *reinterpret_cast<shared*>(shared_memory());
         rt_fl<16, 64> zeros;
@@ -27,11 +27,11 @@ struct scale_kernel {
         warpgroup::store(memory.widened, zeros);
         warpgroup::sync(1);
         warpgroup::for_each8(memory.widened, false, [&](int row, int col, float (&values)[8]) {
-            if (row_0 + row >= g.x.rows || col_0 + col >= g.x.cols) return;
+            if (row_0 + row >= g.x.rows() || col_0 + col >= g.x.cols()) return;
             const coord at{0, row_0 + row, col_0 + col};
-            g.source.get8(values, at, int(g.x.cols));
+            g.source.get8(values, at, int(g.x.cols()));
             for (float& value : values) value *= g.factor;
-            g.out.set8(values, at, int(g.x.cols));
+            g.out.set8(values, at, int(g.x.cols()));
         });
     }
 };
@@ -69,7 +69,7 @@ void fail(const tk::launch_target&, int how) {
 
 // Only makes the descriptor of TMA copies.
 void describe(const tk::launch_target&, tk::tensor<const tk::bf16, 2> x) {
-    (void)tk::make_gl<tk::st_bf<64, 64>>(x);
+    (void)tk::make_gl<tk::gl<tk::bf16, 1, 1, -1, -1, tk::st_bf<64, 64>>>(x);
 }
 
 void nothing(const tk::launch_target&) {}
