@@ -245,7 +245,7 @@ class static_or_queue_scheduler {
     using shared_block = task_mail;
 
     TK_DEVICE static_or_queue_scheduler(const lcf_config& config, shared_block& mail, bool gives)
-        : config_(config), fixed_(config, none_, gives), queue_(config, mail, gives) {}
+        : config_(config), mail_(mail), gives_(gives), step_(cluster::count()) {}
     static void check(const lcf_config& config, int grid) {
         if (config.queue != nullptr) queue_scheduler<>::check(config, grid);
     }
@@ -253,18 +253,29 @@ class static_or_queue_scheduler {
         if (config.queue != nullptr) mail.init(readers);
     }
     static TK_DEVICE int get_initial(const lcf_config&) { return cluster::index(); }
+    // Set either way: what is kept from task to task costs the producer a register.
     TK_DEVICE void prefetch_next() {
-        if (config_.queue != nullptr) queue_.prefetch_next();
+        drawn_ = 0;
+        if (gives_ && draws()) drawn_ = warp::draw(config_.queue, config_.num_tasks);
     }
     TK_DEVICE int get_next(int current) {
-        return config_.queue != nullptr ? queue_.get_next(current) : fixed_.get_next(current);
+        if (!gives_) return draws() ? mail_.hear(at_) : current + step_;
+        int next = current + step_;
+        if (draws()) {
+            next = step_ + warp::broadcast(drawn_);
+            mail_.tell(at_, next);
+        }
+        return next;
     }
 
   private:
+    TK_DEVICE bool draws() const { return config_.queue != nullptr; }
+
     const lcf_config& config_;
-    [[no_unique_address]] static_scheduler::shared_block none_;
-    static_scheduler fixed_;
-    queue_scheduler<> queue_;
+    task_mail& mail_;
+    const bool gives_;
+    ring_position at_;
+    int step_, drawn_ = 0;
 };
 
 TK_NAMESPACE_END
