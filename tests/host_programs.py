@@ -85,6 +85,15 @@ def _compile(name: str, flavour: str, command: list[str]) -> Path:
     return program
 
 
+def syntax_errors(source: str) -> str:
+    """What the compiler says of the text of a program for the host architecture."""
+    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", "-x", "c++", "-"]
+    done = subprocess.run(
+        [*command, *_include_flags()], input=source, capture_output=True, text=True, check=False
+    )
+    return done.stderr
+
+
 def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
     """Starts to compile (program, flavour) pairs in the background, in this order."""
     for name, flavour in wanted:

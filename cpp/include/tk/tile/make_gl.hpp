@@ -57,8 +57,8 @@ tma_request request_for(const G& tensor, int parts) {
     }
     if (!box::legal(parts)) {
         asked.refuse(std::to_string(parts) +
-                     " blocks share a tile, and must be as many as divide its panels, or its rows "
-                     "into multiples of 8");
+                     " blocks share it, and must be as many as divide the panels of a tile, or its "
+                     "rows into multiples of 8 (in one box the panels), or the boxes of a vector");
     }
     asked.check();
     return asked;

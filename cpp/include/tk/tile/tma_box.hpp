@@ -10,8 +10,9 @@ concept shared_object = shared_tile<S> || shared_vector<S>;
 // In a gl's list of tiles: the copies of S take one instruction each, whatever the number of its
 // panels. The tensor is then described with its columns cut into panels, so that it must have a
 // multiple of S::panel_cols columns, and copies start at one.
-template <whole_shared_tile S>
+template <class S>
 struct one_box {
+    static_assert(whole_shared_tile<S>, "one_box: its argument must be a shared tile `st`");
     using tile = S;
 };
 
@@ -80,9 +81,13 @@ struct tma_box<S> {
     }
 };
 
+// Rows of several panels are no box: there is room between them.
 template <whole_shared_tile S>
 struct tma_box<one_box<S>> : tma_box<S> {
     static constexpr bool all_panels = true;
+    TK_HOST_DEVICE static constexpr bool legal(int parts) {
+        return tma_box<S>::legal(parts) && (S::panels == 1 || tma_box<S>::by_panel(parts));
+    }
 };
 
 // Of a vector: a row of at most 256 columns, the most that a box may have. Boxes after the first
