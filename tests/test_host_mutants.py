@@ -154,7 +154,8 @@ def test_every_site_is_needed_by_some_case() -> None:
 
 _CALL = re.compile(
     r"\b(init_semaphores|fence_semaphore_init|wait|arrive|expect_bytes|sync|mma_async_wait"
-    r"|store_async_read_wait|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn)"
+    r"|store_async_read_wait|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn"
+    r"|mma_fence|mma_commit_group)"
     r"(<[^<>()]*>)?\("
 )
 
