@@ -197,7 +197,8 @@ def test_every_site_is_needed_by_some_case() -> None:
 _CALL = re.compile(
     r"\b(init_semaphores?|fence_semaphore_init|wait|try_wait|test_wait|arrive|expect_bytes"
     r"|add_expected_bytes|sync|arrive_all(_relaxed)?|wait_all|mma_async_wait|store_async_read_wait"
-    r"|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn|wait_dependency|put_async)"
+    r"|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn|wait_dependency|put_async"
+    r"|mma_fence|mma_commit_group)"
     r"(<[^<>()]*>)?\("
 )
 

@@ -17,8 +17,9 @@ using namespace tk;
 using tk::half;  // CUDA has one of its own
 
 struct globals {
-    int* wrong;
-    int part;  // which part of a tile to multiply: 1, but the compiler must not know
+    int* wrong;      // the number of wrong elements
+    float* results;  // room for those of a case
+    int part;        // which part of a tile to multiply: 1, but the compiler must not know
 };
 
 enum operand { a_real, b_real, c_real, a_imag, b_imag, c_imag };
@@ -80,13 +81,23 @@ TK_DEVICE int sum_of_products(operand a, operand b, int row, int col, int k) {
     return sum;
 }
 
-// Counts the elements that are not right(row, col).
+// Counts the elements that are not right(row, col), of a warpgroup's tile or of each warp's own.
+// They go through memory, so that the comparison is a loop: unrolled it takes long to compile.
+inline constexpr int most_results = 128 * 256;
 template <bool OfWarpgroup, class R, class F>
 TK_DEVICE void compare(const globals& g, const R& result, F&& right) {
+    static_assert(4 * R::rows * R::cols <= most_results);
+    const int row_0 = warpgroup::warpid() * R::rows;
     R::for_each([&](int i, int row, int col, int, int) {
-        const float value = float(result.data[i]);
-        count_wrong(g, value != float(right(OfWarpgroup ? warpgroup_row(row) : row, col)));
+        g.results[(OfWarpgroup ? warpgroup_row(row) : row_0 + row) * R::cols + col] =
+            float(result.data[i]);
     });
+    warpgroup::sync(1);
+    for_each_element(4 * R::rows, R::cols, [&](int row, int col) {
+        const int number = right(OfWarpgroup ? row : row % R::rows, col);
+        count_wrong(g, g.results[row * R::cols + col] != float(number));
+    });
+    warpgroup::sync(1);
 }
 
 template <bool TransposeA, bool TransposeB, class Scope, class... Args>
@@ -152,8 +163,7 @@ enum class source { whole, part, registers };
 
 // A tile for a Rows x Cols operand: of its size, or with two such parts either way.
 template <class T, int Rows, int Cols, int Swizzle, source Source>
-using operand_tile = std::conditional_t<Source == source::part,
-                                        st<T, 2 * Rows, 2 * Cols, Swizzle>,
+using operand_tile = std::conditional_t<Source == source::part, st<T, 2 * Rows, 2 * Cols, Swizzle>,
                                         st<T, Rows, Cols, Swizzle>>;
 
 template <source Source, int Rows, int Cols, class S>
@@ -231,7 +241,8 @@ struct complex_case {
     static constexpr int64_t bytes = OfWarpgroup ? sizeof(shared) : 0;
     static constexpr int num_threads = 128;
     using globals = mma_cases::globals;
-    using a_registers = std::conditional_t<TransposeA, crt<T, K, rows, col_layout>, crt<T, rows, K>>;
+    using a_registers =
+        std::conditional_t<TransposeA, crt<T, K, rows, col_layout>, crt<T, rows, K>>;
     using b_registers = std::conditional_t<TransposeB, crt<T, N, K>, crt<T, K, N, col_layout>>;
 
     static TK_DEVICE void run(const globals& g) {
@@ -320,17 +331,20 @@ template <class Case>
 int run() {
     const launch_config config{1, 1, Case::bytes, 0, nullptr};
 #if defined(TK_ARCH_SM90)
-    int* wrong = nullptr;
+    void *wrong = nullptr, *results = nullptr;
     detail::check(cudaMallocManaged(&wrong, sizeof(int)), "cudaMallocManaged");
-    *wrong = 0;
-    launch<Case>(globals{wrong, 1}, config);
+    detail::check(cudaMalloc(&results, most_results * sizeof(float)), "cudaMalloc");
+    *static_cast<int*>(wrong) = 0;
+    launch<Case>(globals{static_cast<int*>(wrong), static_cast<float*>(results), 1}, config);
     detail::check(cudaDeviceSynchronize(), "the kernel");
-    const int result = *wrong;
+    const int found = *static_cast<int*>(wrong);
     cudaFree(wrong);
-    return result;
+    cudaFree(results);
+    return found;
 #else
     int wrong = 0;
-    launch<Case>(globals{&wrong, 1}, config);
+    const auto results = std::make_unique<float[]>(most_results);
+    launch<Case>(globals{&wrong, results.get(), 1}, config);
     return wrong;
 #endif
 }

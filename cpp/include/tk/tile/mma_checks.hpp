@@ -24,8 +24,9 @@ concept shared_part = shared_tile<S> && !whole_shared_tile<S>;
 template <bool TransposeA, bool TransposeB, class D, class A, class B>
 constexpr bool is_warp_mma() {
     static_assert(register_tile<D>, "mma: the destination must be a register tile");
-    static_assert(register_tile<A> && register_tile<B>,
-                  "mma: a warp's operands must be register tiles; warpgroup::mma takes shared ones");
+    static_assert(
+        register_tile<A> && register_tile<B>,
+        "mma: a warp's operands must be register tiles; warpgroup::mma takes shared ones");
     static_assert(A::is_row != TransposeA,
                   "mma: a must have the row layout as (M, K), the column layout as (K, M): AtB, "
                   "AtBt");
@@ -33,12 +34,11 @@ constexpr bool is_warp_mma() {
                   "mma: b must have the column layout as (K, N), the row layout as (N, K): ABt, "
                   "AtBt");
     static_assert(D::is_row, "mma: the destination must have the row layout");
-    static_assert(mma_dtypes_agree<A, B>,
-                  "mma: a and b must have one dtype, or both be of 8 bits");
-    static_assert(std::is_same_v<typename D::dtype, float> ||
-                      (std::is_same_v<typename D::dtype, half> &&
-                       std::is_same_v<typename A::dtype, half>),
-                  "mma: the destination must be float; half too if a and b are half");
+    static_assert(mma_dtypes_agree<A, B>, "mma: a and b must have one dtype, or both be of 8 bits");
+    static_assert(
+        std::is_same_v<typename D::dtype, float> ||
+            (std::is_same_v<typename D::dtype, half> && std::is_same_v<typename A::dtype, half>),
+        "mma: the destination must be float; half too if a and b are half");
     constexpr int M = TransposeA ? A::cols : A::rows, K = TransposeA ? A::rows : A::cols;
     static_assert(M == D::rows, "mma: a must have the rows of the destination");
     static_assert((TransposeB ? B::rows : B::cols) == D::cols,
@@ -80,8 +80,7 @@ constexpr bool is_warpgroup_mma() {
     constexpr bool from_registers = register_tile<A>;
     constexpr int M = TransposeA ? A::cols : A::rows, K = TransposeA ? A::rows : A::cols;
     constexpr int N = TransposeB ? B::rows : B::cols;
-    static_assert(mma_dtypes_agree<A, B>,
-                  "mma: a and b must have one dtype, or both be of 8 bits");
+    static_assert(mma_dtypes_agree<A, B>, "mma: a and b must have one dtype, or both be of 8 bits");
     static_assert(std::is_same_v<typename D::dtype, float> && D::is_row,
                   "mma: the destination must be float, in the row layout");
     static_assert(N == D::cols, "mma: b must have the columns of the destination");

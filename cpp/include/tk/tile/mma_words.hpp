@@ -157,9 +157,10 @@ struct warpgroup_products : mma_words<warpgroup_products<Engine, Commits>> {
 struct no_products : mma_words<no_products> {
     template <bool TransposeA, bool TransposeB, class D, class A, class B, class C = bool>
     static TK_DEVICE void mma(D&, const A&, const B&, const C& = true) {
-        static_assert(sizeof(D) == 0,
-                      "mma: an operation of a warp, on register tiles, or of a warpgroup, with b in "
-                      "shared memory");
+        static_assert(
+            sizeof(D) == 0,
+            "mma: an operation of a warp, on register tiles, or of a warpgroup, with b in "
+            "shared memory");
     }
 };
 

@@ -1,7 +1,7 @@
-// The arithmetic of a warp's matrix product on the host, in plain fp32: rows of elements are widened
-// first, then a register-blocked loop that the compiler vectorises. Products of bf16, half and 8-bit
-// elements are exact in fp32; sums are rounded in another order than the tensor cores'. Floats are
-// cut to tf32, as the tensor cores do, which ignore the low 13 bits.
+// The arithmetic of a warp's matrix product on the host, in plain fp32: rows of elements are
+// widened first, then a register-blocked loop that the compiler vectorises. Products of bf16, half
+// and 8-bit elements are exact in fp32; sums are rounded in another order than the tensor cores'.
+// Floats are cut to tf32, as the tensor cores do, which ignore the low 13 bits.
 #pragma once
 #include <array>
 #include <bit>

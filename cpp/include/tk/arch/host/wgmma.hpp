@@ -148,8 +148,7 @@ struct wgmma {
   private:
     template <class R>
     static machine::registers_in_flight& take(R& tile, bool is_accumulator) {
-        auto& taken =
-            machine::self().products.take(tile.data, sizeof(tile.data), is_accumulator);
+        auto& taken = machine::self().products.take(tile.data, sizeof(tile.data), is_accumulator);
         if (taken.is_accumulator != is_accumulator) {
             machine::fail("mma: a register tile is accumulator and operand of products in flight");
         }

@@ -44,8 +44,7 @@ struct warp_mma {
     // lanes of a group: the fragments are the same.
     template <bool TransposeA, bool TransposeB, bool Subtract, class D, class A, class B>
     static TK_DEVICE void add(D& dst, const A& a, const B& b) {
-        constexpr int k_steps =
-            (TransposeA ? A::rows : A::cols) / mma_k<typename A::dtype>;
+        constexpr int k_steps = (TransposeA ? A::rows : A::cols) / mma_k<typename A::dtype>;
         TK_UNROLL
         for (int k = 0; k < k_steps; ++k) {
             TK_UNROLL

@@ -119,11 +119,10 @@ struct wgmma {
     static TK_DEVICE auto registers_of_a(A& a) {  // (MMA,MMA_M,MMA_K)
         using cute::Int, cute::_2;
         constexpr int n = A::neighbours;
-        using layout = cute::Layout<
-            cute::Shape<cute::Shape<Int<n>, _2, _2>, Int<A::blocks_across>,
-                        Int<A::blocks_along / 2>>,
-            cute::Stride<cute::Stride<cute::_1, Int<n>, Int<2 * n>>, Int<2 * n * A::blocks_along>,
-                         Int<4 * n>>>;
+        using layout = cute::Layout<cute::Shape<cute::Shape<Int<n>, _2, _2>, Int<A::blocks_across>,
+                                                Int<A::blocks_along / 2>>,
+                                    cute::Stride<cute::Stride<cute::_1, Int<n>, Int<2 * n>>,
+                                                 Int<2 * n * A::blocks_along>, Int<4 * n>>>;
         return cute::make_tensor(cute::make_rmem_ptr(a.data), layout{});
     }
 };

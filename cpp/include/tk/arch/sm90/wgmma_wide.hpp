@@ -15,10 +15,10 @@ namespace detail {
 // The dtypes in the instruction's name.
 template <class A, class B>
 struct wgmma_dtypes;
-#define TK_WGMMA_DTYPES(a, b, name)                   \
-    template <>                                       \
-    struct wgmma_dtypes<a, b> {                       \
-        static constexpr char text[] = name;          \
+#define TK_WGMMA_DTYPES(a, b, name)          \
+    template <>                              \
+    struct wgmma_dtypes<a, b> {              \
+        static constexpr char text[] = name; \
     };
 TK_WGMMA_DTYPES(bf16, bf16, "k16.f32.bf16.bf16")
 TK_WGMMA_DTYPES(half, half, "k16.f32.f16.f16")
