@@ -85,13 +85,13 @@ def _compile(name: str, flavour: str, command: list[str]) -> Path:
     return program
 
 
-def syntax_errors(source: str) -> str:
-    """What the compiler says of the text of a program for the host architecture."""
-    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", "-x", "c++", "-"]
-    done = subprocess.run(
-        [*command, *_include_flags()], input=source, capture_output=True, text=True, check=False
-    )
-    return done.stderr
+def syntax_errors(source: str | Path) -> str:
+    """What the compiler says of a file, or of the text of a program, for the host architecture; ""
+    if it is in order."""
+    text = source.read_text() if isinstance(source, Path) else source
+    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", *_WARNINGS]
+    command += [*_include_flags(), "-x", "c++", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).stderr
 
 
 def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
@@ -105,13 +105,6 @@ def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
             *(*_include_flags(), str(source), "-pthread"),
         ]
         _builds[name, flavour] = _executor.submit(_compile, name, flavour, command)
-
-
-def syntax_errors(source: Path) -> str:
-    """What the compiler says of a source for the host architecture; "" if it is in order."""
-    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", *_WARNINGS]
-    command += [*_include_flags(), str(source)]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
 @cache

@@ -214,7 +214,7 @@ def test_the_installed_folders_hold_what_they_say() -> None:
 
 @pytest.mark.slow
 def test_the_pages_example_runs(
-    session_cache: Path,  # noqa: F811
+    session_cache: Path,
     tmp_path: Path,
 ) -> None:
     """docs/extending.md: its kernel, called and made an operation as it says."""
