@@ -72,11 +72,13 @@ const test_table tests = {
     {"products_are_right",
      [] {
          int cases = 0;
-         for_each_case([&](const char* name, int (*wrong_elements)()) {
+         const auto check = [&](const char* name, int (*wrong_elements)()) {
              const int wrong = wrong_elements();
              require(wrong == 0, std::string(name) + ": " + std::to_string(wrong));
              ++cases;
-         });
+         };
+         for_each_case_of_shared_operands(check);
+         for_each_case_of_registers(check);
          require(cases > 30, "too few cases");
      }},
     {"every_width_is_right",

@@ -349,24 +349,12 @@ int run() {
 #endif
 }
 
-// f(name, function that gives the number of wrong elements), for a sample of everything.
-template <class F>
-void for_each_case(F&& f) {
-    constexpr auto whole = source::whole, part = source::part, registers = source::registers;
+// f(name, function that gives the number of wrong elements), for a sample of everything, in two
+// halves: of operands in shared memory, and of all others.
 #define TK_MMA_CASE(...) f(#__VA_ARGS__, &run<__VA_ARGS__>)
-    TK_MMA_CASE(warp_case<false, false, float, bf16, bf16, 32, 32, 32>);
-    TK_MMA_CASE(warp_case<false, true, float, bf16, bf16, 16, 32, 16, form::from_c>);
-    TK_MMA_CASE(warp_case<true, false, float, half, half, 16, 16, 32, form::overwrite>);
-    TK_MMA_CASE(warp_case<true, true, half, half, half, 32, 16, 32>);
-    TK_MMA_CASE(warp_case<false, false, float, e4m3, e4m3, 32, 32, 64>);
-    TK_MMA_CASE(warp_case<false, true, float, e4m3, e5m2, 16, 16, 32>);
-    TK_MMA_CASE(warp_case<true, false, float, e5m2, e4m3, 32, 32, 32>);
-    TK_MMA_CASE(warp_case<true, true, float, e5m2, e5m2, 32, 16, 32>);
-    TK_MMA_CASE(warp_case<false, false, float, float, float, 32, 32, 16>);
-    TK_MMA_CASE(warp_case<true, true, float, float, float, 16, 16, 32>);
-    TK_MMA_CASE(complex_case<false, false, bf16, 16, 16, 32, false, true>);
-    TK_MMA_CASE(complex_case<true, true, float, 16, 16, 16, false, true>);
-
+template <class F>
+void for_each_case_of_shared_operands(F&& f) {
+    constexpr auto whole = source::whole, part = source::part;
     TK_MMA_CASE(warpgroup_case<false, false, bf16, bf16, 128, 64, 64>);
     TK_MMA_CASE(warpgroup_case<false, true, half, half, 64, 256, 32>);
     TK_MMA_CASE(warpgroup_case<true, false, bf16, bf16, 64, 176, 64>);
@@ -381,12 +369,6 @@ void for_each_case(F&& f) {
     TK_MMA_CASE(warpgroup_case<false, false, bf16, bf16, 64, 32, 64, whole, whole, 32, 32>);
     TK_MMA_CASE(warpgroup_case<true, true, bf16, bf16, 64, 32, 64, whole, whole, 32, 64>);
     TK_MMA_CASE(warpgroup_case<true, false, bf16, bf16, 128, 64, 32, whole, whole, 64, 64>);
-
-    TK_MMA_CASE(warpgroup_case<false, false, bf16, bf16, 128, 64, 64, registers>);
-    TK_MMA_CASE(warpgroup_case<false, true, half, half, 64, 80, 32, registers>);
-    TK_MMA_CASE(warpgroup_case<true, false, bf16, bf16, 64, 32, 32, registers>);
-    TK_MMA_CASE(warpgroup_case<false, true, e4m3, e5m2, 64, 32, 64, registers>);
-
     TK_MMA_CASE(warpgroup_case<false, true, bf16, bf16, 64, 32, 32, part, part>);
     TK_MMA_CASE(warpgroup_case<false, true, bf16, bf16, 64, 32, 16, part, part, 64, 64>);
     TK_MMA_CASE(warpgroup_case<false, false, bf16, bf16, 64, 64, 128, part, part>);
@@ -394,11 +376,30 @@ void for_each_case(F&& f) {
     TK_MMA_CASE(warpgroup_case<true, true, bf16, bf16, 64, 16, 16, part, part, 0, 0>);
     TK_MMA_CASE(warpgroup_case<false, true, e4m3, e4m3, 64, 64, 32, part, part, 64, 32>);
     TK_MMA_CASE(warpgroup_case<false, true, float, float, 64, 16, 16, part, part, 64, 128>);
-
+}
+template <class F>
+void for_each_case_of_registers(F&& f) {
+    constexpr auto registers = source::registers;
+    TK_MMA_CASE(warp_case<false, false, float, bf16, bf16, 32, 32, 32>);
+    TK_MMA_CASE(warp_case<false, true, float, bf16, bf16, 16, 32, 16, form::from_c>);
+    TK_MMA_CASE(warp_case<true, false, float, half, half, 16, 16, 32, form::overwrite>);
+    TK_MMA_CASE(warp_case<true, true, half, half, half, 32, 16, 32>);
+    TK_MMA_CASE(warp_case<false, false, float, e4m3, e4m3, 32, 32, 64>);
+    TK_MMA_CASE(warp_case<false, true, float, e4m3, e5m2, 16, 16, 32>);
+    TK_MMA_CASE(warp_case<true, false, float, e5m2, e4m3, 32, 32, 32>);
+    TK_MMA_CASE(warp_case<true, true, float, e5m2, e5m2, 32, 16, 32>);
+    TK_MMA_CASE(warp_case<false, false, float, float, float, 32, 32, 16>);
+    TK_MMA_CASE(warp_case<true, true, float, float, float, 16, 16, 32>);
+    TK_MMA_CASE(complex_case<false, false, bf16, 16, 16, 32, false, true>);
+    TK_MMA_CASE(complex_case<true, true, float, 16, 16, 16, false, true>);
+    TK_MMA_CASE(warpgroup_case<false, false, bf16, bf16, 128, 64, 64, registers>);
+    TK_MMA_CASE(warpgroup_case<false, true, half, half, 64, 80, 32, registers>);
+    TK_MMA_CASE(warpgroup_case<true, false, bf16, bf16, 64, 32, 32, registers>);
+    TK_MMA_CASE(warpgroup_case<false, true, e4m3, e5m2, 64, 32, 64, registers>);
     TK_MMA_CASE(complex_case<false, false, bf16, 64, 64, 32, true, false>);
     TK_MMA_CASE(complex_case<false, true, half, 64, 24, 32, true, true>);
     TK_MMA_CASE(group_case);
-#undef TK_MMA_CASE
 }
+#undef TK_MMA_CASE
 
 }  // namespace mma_cases

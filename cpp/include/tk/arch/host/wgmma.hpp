@@ -24,25 +24,34 @@ void read_tile(const S& tile, int row, int rows, int col, int cols, float* out) 
     widen<T>(raw, out, rows * cols);
 }
 
-// Notes that WGMMA reads a shared operand from now on. A part is read by stretches of memory, one a
-// panel: also beside its columns, if it has only some of a panel's.
+// Notes that WGMMA reads a shared operand from now on. A part is read by stretches of memory: one a
+// panel, or every 16 bytes for themselves if it has only some of a panel's columns.
 template <shared_tile S>
 void note_operand_read(const S& operand, std::vector<uint64_t>& tickets) {
     if constexpr (whole_shared_tile<S>) {
         tickets.push_back(note_async_read(operand, "mma"));
     } else {
         using whole = typename S::whole;
-        using T = typename S::dtype;
+        constexpr int size = int(sizeof(typename S::dtype)), width = 16 / size;
         block_context& block = *self().block;
         if (!block.contains(operand.data, whole::bytes)) {
             fail("mma: " + tile_name<whole>() + " is not in the shared memory");
         }
-        for (int panel = 0; panel < S::panels; ++panel) {
-            const T* const first = operand.panel_address(panel);
-            access made = make_access("mma", &tile_name<whole>, block.offset_of(first),
-                                      int64_t(S::rows * S::panel_cols) * int64_t(sizeof(T)));
+        const auto note_bytes = [&](const void* first, int bytes) {
+            access made = make_access("mma", &tile_name<whole>, block.offset_of(first), bytes);
             made.asynchronous = made.under_way = true;
             tickets.push_back(note(block, made));
+        };
+        if constexpr (S::cols % S::panel_cols == 0) {
+            for (int panel = 0; panel < S::panels; ++panel) {
+                note_bytes(operand.panel_address(panel), S::rows * S::panel_cols * size);
+            }
+        } else {
+            for (int row = 0; row < S::rows; ++row) {
+                for (int col = 0; col < S::cols; col += width) {
+                    note_bytes(operand.data + operand.index(row, col), 16);
+                }
+            }
         }
     }
 }
