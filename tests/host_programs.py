@@ -76,7 +76,7 @@ def _has_runtime(flavour: str) -> bool:
 
 
 def _compile(name: str, flavour: str, command: list[str]) -> Path:
-    program = Path(_folder().name) / f"{name}_{flavour}"
+    program = Path(_folder().name) / f"{name.replace('/', '_')}_{flavour}"
     done = subprocess.run(
         [*command, "-o", str(program)], capture_output=True, text=True, check=False
     )

@@ -29,7 +29,7 @@ TK_DEVICE float combine_vector(float value, F&& f) {
         return combine_lanes<lanes_of::group>(value, f);
     } else if constexpr (V::layout == vector_layout::orthogonal) {
         return combine_lanes<lanes_of::place>(value, f);
-    } else if constexpr (V::length % 32 == 0) {
+    } else if constexpr (V::length >= 32) {
         return combine_lanes<lanes_of::warp>(value, f);
     } else {  // lanes from Length on have nothing
         float result = __shfl_sync(0xffffffff, value, 0);
