@@ -52,6 +52,11 @@ def test_every_operation_is_right_on_the_host(name: str) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
 
 
+def test_layouts_are_bijections_and_the_fragments_of_the_atoms() -> None:
+    done = host_programs.run("tile_layouts", "plain")
+    assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
+
+
 @pytest.mark.slow
 def test_every_operation_has_a_test() -> None:
     tested = set()

@@ -128,7 +128,9 @@ TK_DEVICE void read(V& to, const float* from) {
 template <register_vector V>
 constexpr int copies() {
 #if defined(TK_ARCH_SM90)
-    return V::layout == vector_layout::naive ? 1 : V::layout == vector_layout::aligned ? 8 : 4;
+    return V::layout == vector_layout::naive        ? 1
+           : V::layout == vector_layout::orthogonal ? 4
+                                                    : 8;
 #else
     return 1;
 #endif
@@ -137,7 +139,7 @@ template <int Warps, register_vector V>
 TK_DEVICE void write(float* to, const V& from) {
     int copy = 0;
 #if defined(TK_ARCH_SM90)
-    if (V::layout == vector_layout::aligned) copy = tk::detail::lane() / 4;
+    if (V::layout != vector_layout::naive) copy = tk::detail::lane() / 4;
     if (V::layout == vector_layout::orthogonal) copy = tk::detail::lane() % 4;
 #endif
     V::for_each([&](int i, int place) {
@@ -233,8 +235,9 @@ std::string register_name() {
     } else {
         return "rv<" + type + ", " + std::to_string(R::length) +
                (R::layout == vector_layout::naive     ? ">"
-                : R::layout == vector_layout::aligned ? ", aligned>"
-                                                      : ", orthogonal>");
+                 : R::layout == vector_layout::aligned   ? ", aligned>"
+                : R::layout == vector_layout::aligned_4 ? ", aligned_4>"
+                                                        : ", orthogonal>");
     }
 }
 template <class S>

@@ -329,6 +329,7 @@ void fill_table() {
     add_reductions<true, 1, rv_fl<16, vector_layout::orthogonal>, rt_hf<16, 8>>();
     add_reductions<false, 1, rv_fl<48, vector_layout::aligned>, rt_fl<32, 48>>();
     add_reductions<false, 1, rv_hf<16, vector_layout::orthogonal>, rt_hf<64, 16, col_layout>>();
+    add_reductions<false, 1, rv_fl<32, vector_layout::aligned_4>, rt_e4m3<16, 32>>();
     add_whole<rt_fl<16, 24>>();
     add_whole<rt_bf<32, 16, col_layout>>();
     add_whole<rt_e4m3<16, 32>>();
@@ -337,6 +338,7 @@ void fill_table() {
     add_whole<rv_bf<7>>();
     add_whole<rv_bf<24, vector_layout::aligned>>();
     add_whole<rv_fl<48, vector_layout::orthogonal>>();
+    add_whole<rv_fl<48, vector_layout::aligned_4>>();
 
     add_masks<1, rt_fl<16, 32>>();
     add_masks<4, rt_bf<32, 16, col_layout>>();
@@ -364,6 +366,10 @@ void fill_table() {
     add_between<naive, aligned>();
     add_between<naive, orthogonal>();
     add_between<aligned, orthogonal>();
+    using aligned_4 = rv_fl<48, vector_layout::aligned_4>;
+    add_between<naive, aligned_4>();
+    add_between<aligned, aligned_4>();
+    add_between<aligned_4, orthogonal>();
     add_between<naive, rv_bf<48>>();
     add_between<rv_fl<64>, rv_fl<64, vector_layout::aligned>>();
     add_between<rv_fl<64>, rv_fl<64, vector_layout::orthogonal>>();
