@@ -69,8 +69,8 @@ void check_register_tile(const std::string& name) {
                     for (int lane = 0; lane < 32; ++lane) {
                         for (int n = 0; n < R::neighbours; ++n) {
                             const int line = lane / 4, step = lane % 4 * R::neighbours + n;
-                            const coord from =
-                                R::matrix_row(matrix * 8 + (R::is_row ? line : step), across, along);
+                            const coord from = R::matrix_row(matrix * 8 + (R::is_row ? line : step),
+                                                             across, along);
                             const int row = from.row, col = from.col + (R::is_row ? step : line);
                             const int i = R::index(across, along + matrix / 2, matrix % 2, n);
                             expect(R::thread_value_layout()(lane, i) == row + R::rows * col,
@@ -100,7 +100,7 @@ void check_register_tiles(const std::string& type) {
 
 template <class V>
 void check_vector(const std::string& name) {
-    constexpr int times = V::layout == vector_layout::naive     ? 1
+    constexpr int times = V::layout == vector_layout::naive        ? 1
                           : V::layout == vector_layout::orthogonal ? 4
                                                                    : 8;
     std::vector<int> held(size_t(V::length)), owned(size_t(V::length));
@@ -123,8 +123,7 @@ void check_atoms() {
     using eight = MMA_Traits<SM89_16x8x32_F32E4M3E4M3F32_TN>;
     for (int lane = 0; lane < 32; ++lane) {
         for (int v = 0; v < 8; ++v) {  // (M, K)
-            expect(rt<bf16, 16, 16>::thread_value_layout()(lane, v) ==
-                       sixteen::ALayout{}(lane, v),
+            expect(rt<bf16, 16, 16>::thread_value_layout()(lane, v) == sixteen::ALayout{}(lane, v),
                    "A of m16n8k16");
         }
         for (int v = 0; v < 16; ++v) {

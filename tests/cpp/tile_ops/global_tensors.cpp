@@ -24,8 +24,8 @@ struct copy_global {
     using globals = tensor_arguments;
     static TK_DEVICE void run(const globals& g) {
         if (!takes_part<Warps>()) return;
-        const gl_view<T> matrix{static_cast<T*>(g.matrix), 1, matrix_rows,   matrix_cols, 0,
-                                g.row_stride,              g.col_stride};
+        const gl_view<T> matrix{
+            static_cast<T*>(g.matrix), 1, matrix_rows, matrix_cols, 0, g.row_stride, g.col_stride};
         if constexpr (in_registers<X>) {
             X x;
             if (g.plain.operation == 0) {
@@ -127,14 +127,14 @@ void add_copies() {
     }
     for (int operation = 0; operation < 2; ++operation) {
         add_case(operation == 0 ? "store" : "load", scope_name<Warps>() + " " + name, [=] {
-            const coord places[] = {{0, 0, 0},   {0, 5, 16}, {0, 30, 48}, {0, -7, 8},
+            const coord places[] = {{0, 0, 0},   {0, 5, 16},  {0, 30, 48}, {0, -7, 8},
                                     {0, 3, -13}, {0, 36, 52}, {0, 40, 0},  {0, 0, 60}};
             for (const coord at : places) {
                 // rows of memory aligned and not; any strides; columns of memory
                 const int64_t strides[][3] = {{64, 1, 0}, {53, 1, 1}, {150, 2, 0}, {1, 40, 0}};
                 for (const auto& [row_stride, col_stride, shift] : strides) {
-                    const std::string problem = check_copy<Warps, T, X>(
-                        operation, at, row_stride, col_stride, int(shift));
+                    const std::string problem =
+                        check_copy<Warps, T, X>(operation, at, row_stride, col_stride, int(shift));
                     if (!problem.empty()) {
                         return "at (" + std::to_string(at.row) + ", " + std::to_string(at.col) +
                                "), strides (" + std::to_string(row_stride) + ", " +
@@ -166,9 +166,8 @@ struct conversion {
                 rv<From, 512> numbers;
                 rv<To, 512> converted;
                 read<1>(numbers, g.in[0] + at);
-                rv<To, 512>::for_each([&](int i, int) {
-                    converted.data[i] = convert<To>(numbers.data[i]);
-                });
+                rv<To, 512>::for_each(
+                    [&](int i, int) { converted.data[i] = convert<To>(numbers.data[i]); });
                 write<1>(g.out + at, converted);
                 continue;
             }
@@ -202,18 +201,17 @@ std::vector<float> numbers_to_convert(int part) {
 template <class To, class From>
 void add_conversion() {
     for (int operation = 0; operation < 2; ++operation) {
-        add_case(operation == 0 ? "copy" : "convert",
-                 std::string("all of ") + format_of<From>().name + " to " + format_of<To>().name,
-                 [=] {
-                     std::string problem;
-                     for (int part = 0; part < 65536 / sweep && problem.empty(); ++part) {
-                         const auto x = numbers_to_convert<To, From>(part);
-                         problem = compare(run<conversion<To, From>>({x}, x.size(), operation),
-                                           format_of<To>(),
-                                           [&](size_t i) { return exactly(x[i]); });
-                     }
-                     return problem;
-                 });
+        add_case(
+            operation == 0 ? "copy" : "convert",
+            std::string("all of ") + format_of<From>().name + " to " + format_of<To>().name, [=] {
+                std::string problem;
+                for (int part = 0; part < 65536 / sweep && problem.empty(); ++part) {
+                    const auto x = numbers_to_convert<To, From>(part);
+                    problem = compare(run<conversion<To, From>>({x}, x.size(), operation),
+                                      format_of<To>(), [&](size_t i) { return exactly(x[i]); });
+                }
+                return problem;
+            });
     }
 }
 

@@ -107,8 +107,8 @@ TK_DEVICE void choose(int operation, F&& f) {
 template <int Warps, register_tile R>
 TK_DEVICE void read(R& to, const float* from) {
     R::for_each([&](int i, int row, int col, int, int) {
-        to.data[i] = convert<typename R::dtype>(
-            from[tk::detail::group_row<Warps>(row) * R::cols + col]);
+        to.data[i] =
+            convert<typename R::dtype>(from[tk::detail::group_row<Warps>(row) * R::cols + col]);
     });
 }
 template <int Warps, register_tile R>
@@ -128,9 +128,7 @@ TK_DEVICE void read(V& to, const float* from) {
 template <register_vector V>
 constexpr int copies() {
 #if defined(TK_ARCH_SM90)
-    return V::layout == vector_layout::naive        ? 1
-           : V::layout == vector_layout::orthogonal ? 4
-                                                    : 8;
+    return V::layout == vector_layout::naive ? 1 : V::layout == vector_layout::orthogonal ? 4 : 8;
 #else
     return 1;
 #endif
@@ -234,8 +232,8 @@ std::string register_name() {
                (R::is_row ? ">" : ", col>");
     } else {
         return "rv<" + type + ", " + std::to_string(R::length) +
-               (R::layout == vector_layout::naive     ? ">"
-                 : R::layout == vector_layout::aligned   ? ", aligned>"
+               (R::layout == vector_layout::naive       ? ">"
+                : R::layout == vector_layout::aligned   ? ", aligned>"
                 : R::layout == vector_layout::aligned_4 ? ", aligned_4>"
                                                         : ", orthogonal>");
     }

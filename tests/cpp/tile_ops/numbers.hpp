@@ -118,20 +118,9 @@ inline std::vector<float> generate(const format& f, size_t count, const inputs& 
     // In the dtype's own range: its largest, its smallest denormal and normal numbers.
     const float tiny = float(std::ldexp(1.0, f.min_exponent - f.bits));
     const float smallest = float(std::ldexp(1.0, f.min_exponent));
-    const float specials[] = {not_a_number,
-                              infinity,
-                              -infinity,
-                              -0.0f,
-                              0.0f,
-                              float(f.largest),
-                              -float(f.largest),
-                              tiny,
-                              -tiny,
-                              3.0f * tiny,
-                              smallest,
-                              -smallest,
-                              1.0f,
-                              -1.0f};
+    const float specials[] = {not_a_number,     infinity,          -infinity, -0.0f, 0.0f,
+                              float(f.largest), -float(f.largest), tiny,      -tiny, 3.0f * tiny,
+                              smallest,         -smallest,         1.0f,      -1.0f};
     const float of_products[] = {not_a_number, infinity, -infinity, -0.0f, 0.0f, -1.0f};
     generator random(how.seed);
     std::vector<float> result(count);

@@ -6,22 +6,22 @@ namespace {
 using namespace tile_ops;
 
 // An operation of one, two or three operands: how to call it at scope G, and what it gives.
-#define ONE(NAME, ...)                                        \
-    struct NAME##_of_one {                                    \
-        static constexpr const char* name = #NAME;            \
-        template <class G, class D, class A>                  \
-        static TK_DEVICE void apply(D& d, const A& a) {       \
-            G::NAME(d, a);                                    \
-        }                                                     \
+#define ONE(NAME, ...)                                           \
+    struct NAME##_of_one {                                       \
+        static constexpr const char* name = #NAME;               \
+        template <class G, class D, class A>                     \
+        static TK_DEVICE void apply(D& d, const A& a) {          \
+            G::NAME(d, a);                                       \
+        }                                                        \
         static wanted reference(float x) { return __VA_ARGS__; } \
     };
-#define TWO(NAME, ...)                                                 \
-    struct NAME##_of_two {                                             \
-        static constexpr const char* name = #NAME;                     \
-        template <class G, class D, class A, class B>                  \
-        static TK_DEVICE void apply(D& d, const A& a, const B& b) {    \
-            G::NAME(d, a, b);                                          \
-        }                                                              \
+#define TWO(NAME, ...)                                                    \
+    struct NAME##_of_two {                                                \
+        static constexpr const char* name = #NAME;                        \
+        template <class G, class D, class A, class B>                     \
+        static TK_DEVICE void apply(D& d, const A& a, const B& b) {       \
+            G::NAME(d, a, b);                                             \
+        }                                                                 \
         static wanted reference(float a, float b) { return __VA_ARGS__; } \
     };
 
@@ -40,8 +40,7 @@ ONE(sin, within(std::sin(double(x)), special))
 ONE(cos, within(std::cos(double(x)), special))
 ONE(tanh, within(std::tanh(double(x)), special))
 // An exponential, whose error grows with |x| where it decides, a sum and a quotient.
-ONE(sigmoid,
-    within(1.0 / (1.0 + std::exp(-double(x))), 4.0 + 1.2 * std::fabs(double(x)), true))
+ONE(sigmoid, within(1.0 / (1.0 + std::exp(-double(x))), 4.0 + 1.2 * std::fabs(double(x)), true))
 
 float larger(float a, float b) {
     if (std::isnan(a) || std::isnan(b)) return not_a_number;
@@ -53,19 +52,19 @@ float smaller(float a, float b) {
 }
 TWO(add, exactly(a + b))
 TWO(sub, exactly(a - b))
-TWO(mul, exactly(a * b))
+TWO(mul, exactly(a* b))
 TWO(div, exactly(a / b))
 TWO(max, exactly(larger(a, b)))
 TWO(min, exactly(smaller(a, b)))
 TWO(add_row, exactly(a + b))
 TWO(sub_row, exactly(a - b))
-TWO(mul_row, exactly(a * b))
+TWO(mul_row, exactly(a* b))
 TWO(div_row, exactly(a / b))
 TWO(max_row, exactly(larger(a, b)))
 TWO(min_row, exactly(smaller(a, b)))
 TWO(add_col, exactly(a + b))
 TWO(sub_col, exactly(a - b))
-TWO(mul_col, exactly(a * b))
+TWO(mul_col, exactly(a* b))
 TWO(div_col, exactly(a / b))
 TWO(max_col, exactly(larger(a, b)))
 TWO(min_col, exactly(smaller(a, b)))
@@ -168,14 +167,14 @@ struct plus_place {
     }
     TK_DEVICE float operator()(int place, float x) const { return x + float(place); }
 };
-#define CONSTANT(NAME, VALUE, ...)                                   \
-    struct NAME##_constant {                                         \
-        static constexpr const char* name = #NAME;                   \
-        template <class G, class D, class A>                         \
-        static TK_DEVICE void apply(D& d, const A&) {                \
-            G::NAME(d __VA_OPT__(, ) __VA_ARGS__);                   \
-        }                                                            \
-        static wanted reference(float) { return exactly(VALUE); }    \
+#define CONSTANT(NAME, VALUE, ...)                                \
+    struct NAME##_constant {                                      \
+        static constexpr const char* name = #NAME;                \
+        template <class G, class D, class A>                      \
+        static TK_DEVICE void apply(D& d, const A&) {             \
+            G::NAME(d __VA_OPT__(, ) __VA_ARGS__);                \
+        }                                                         \
+        static wanted reference(float) { return exactly(VALUE); } \
     };
 CONSTANT(zero, 0.0f)
 CONSTANT(one, 1.0f)
@@ -193,17 +192,15 @@ struct of_one {
         D d;
         A a;
         read<Warps>(a, g.in[0]);
-        choose<Operations...>(g.operation, [&]<class Operation>() {
-            Operation::template apply<group<Warps>>(d, a);
-        });
+        choose<Operations...>(
+            g.operation, [&]<class Operation>() { Operation::template apply<group<Warps>>(d, a); });
         write<Warps>(g.out, d);
     }
 };
 // Two tiles; with `Of` a vector of values for each row or column, a number, or a tile again.
 enum class second { like, row, col, number };
 template <class A, second Of>
-using second_type = std::conditional_t<
-    Of == second::row, col_vec<A>, row_vec<A>>;
+using second_type = std::conditional_t<Of == second::row, col_vec<A>, row_vec<A>>;
 template <int Warps, class D, class A, second Of, class... Operations>
 struct of_two {
     static constexpr int num_threads = 128;
@@ -303,10 +300,10 @@ void add_ones() {
             for (int seed = 1; seed <= num_seeds && problem.empty(); ++seed) {
                 constexpr size_t size = size_of<Warps, A>();
                 const auto a = operand<A>(size, seed);
-                problem = compare(run<of_one<Warps, D, A, Operations...>>(
-                                      {a}, size * copies_of<D>(), operation),
-                                  format_of<typename D::dtype>(),
-                                  [&](size_t i) { return Operation::reference(a[i % size]); });
+                problem = compare(
+                    run<of_one<Warps, D, A, Operations...>>({a}, size * copies_of<D>(), operation),
+                    format_of<typename D::dtype>(),
+                    [&](size_t i) { return Operation::reference(a[i % size]); });
             }
             return problem;
         });
@@ -393,9 +390,9 @@ void add_constants() {
 }
 template <int Warps, class D, class A>
 void add_functions() {
-    add_ones<Warps, D, A, exp_of_one, exp2_of_one, log_of_one, log2_of_one, abs_of_one,
-             relu_of_one, sqrt_of_one, rsqrt_of_one, sin_of_one, cos_of_one, tanh_of_one,
-             sigmoid_of_one, map_of_one>();
+    add_ones<Warps, D, A, exp_of_one, exp2_of_one, log_of_one, log2_of_one, abs_of_one, relu_of_one,
+             sqrt_of_one, rsqrt_of_one, sin_of_one, cos_of_one, tanh_of_one, sigmoid_of_one,
+             map_of_one>();
 }
 template <int Warps, class D, class A, second Of>
 void add_arithmetic() {

@@ -46,15 +46,33 @@ struct reduce_rows {
         read<Warps>(r, g.in[0]);
         read<Warps>(start, g.in[1]);
         switch (g.operation) {
-            case 0: G::row_sum(v, r); break;
-            case 1: G::row_prod(v, r); break;
-            case 2: G::row_max(v, r); break;
-            case 3: G::row_min(v, r); break;
-            case 4: G::row_sum(v, r, start); break;
-            case 5: G::row_prod(v, r, start); break;
-            case 6: G::row_max(v, r, start); break;
-            case 7: G::row_min(v, r, start); break;
-            case 8: G::reduce_row(v, r, functions::max{}); break;
+            case 0:
+                G::row_sum(v, r);
+                break;
+            case 1:
+                G::row_prod(v, r);
+                break;
+            case 2:
+                G::row_max(v, r);
+                break;
+            case 3:
+                G::row_min(v, r);
+                break;
+            case 4:
+                G::row_sum(v, r, start);
+                break;
+            case 5:
+                G::row_prod(v, r, start);
+                break;
+            case 6:
+                G::row_max(v, r, start);
+                break;
+            case 7:
+                G::row_min(v, r, start);
+                break;
+            case 8:
+                G::reduce_row(v, r, functions::max{});
+                break;
         }
         write<Warps>(g.out, v);
     }
@@ -70,15 +88,33 @@ struct reduce_columns {
         read<1>(r, g.in[0]);
         read<1>(start, g.in[1]);
         switch (g.operation) {
-            case 0: warp::col_sum(v, r); break;
-            case 1: warp::col_prod(v, r); break;
-            case 2: warp::col_max(v, r); break;
-            case 3: warp::col_min(v, r); break;
-            case 4: warp::col_sum(v, r, start); break;
-            case 5: warp::col_prod(v, r, start); break;
-            case 6: warp::col_max(v, r, start); break;
-            case 7: warp::col_min(v, r, start); break;
-            case 8: warp::reduce_col(v, r, functions::max{}); break;
+            case 0:
+                warp::col_sum(v, r);
+                break;
+            case 1:
+                warp::col_prod(v, r);
+                break;
+            case 2:
+                warp::col_max(v, r);
+                break;
+            case 3:
+                warp::col_min(v, r);
+                break;
+            case 4:
+                warp::col_sum(v, r, start);
+                break;
+            case 5:
+                warp::col_prod(v, r, start);
+                break;
+            case 6:
+                warp::col_max(v, r, start);
+                break;
+            case 7:
+                warp::col_min(v, r, start);
+                break;
+            case 8:
+                warp::reduce_col(v, r, functions::max{});
+                break;
         }
         write<1>(g.out, v);
     }
@@ -112,8 +148,7 @@ void add_reductions() {
         const kind which = operation == 8 ? kind::max : kind(operation % 4);
         const bool onward = operation >= 4 && operation < 8;
         add_case(
-            operation == 8 ? (Rows ? "reduce_row" : "reduce_col")
-                           : axis + kind_names[int(which)],
+            operation == 8 ? (Rows ? "reduce_row" : "reduce_col") : axis + kind_names[int(which)],
             scope_name<Warps>() + " " + register_name<V>() + " of " + register_name<R>() +
                 (onward ? " onwards" : ""),
             [=] {
@@ -124,10 +159,10 @@ void add_reductions() {
                                             for_kind(which, seed));
                     const auto start = generate(format_of<typename V::dtype>(), size_t(count),
                                                 for_kind(which, seed + 50));
-                    using kernel = std::conditional_t<Rows, reduce_rows<Warps, V, R>,
-                                                      reduce_columns<V, R>>;
-                    const auto got = run<kernel>(
-                        {x, start}, size_t(count) * size_t(copies<V>()), operation);
+                    using kernel =
+                        std::conditional_t<Rows, reduce_rows<Warps, V, R>, reduce_columns<V, R>>;
+                    const auto got =
+                        run<kernel>({x, start}, size_t(count) * size_t(copies<V>()), operation);
                     problem = check<V>(got, [&](size_t at) {
                         const int i = int(at) % count;
                         std::vector<float> numbers;
@@ -186,15 +221,33 @@ struct masks {
         read<Warps>(r, g.in[0]);
         const int a = g.integers[0], b = g.integers[1], c = g.integers[2], d = g.integers[3];
         switch (g.operation) {
-            case 0: G::make_causal(r, r, -2.0f, a, b, c); break;
-            case 1: G::make_window(r, r, -2.0f, a, b, c, d, 3); break;
-            case 2: G::tril(r, r, a); break;
-            case 3: G::triu(r, r, a, -2.0f); break;
-            case 4: G::left_fill(r, r, a, -2.0f); break;
-            case 5: G::right_fill(r, r, a); break;
-            case 6: G::upper_fill(r, r, a, -2.0f); break;
-            case 7: G::lower_fill(r, r, a); break;
-            case 8: G::mask(r, r, -2.0f, checkerboard{}); break;
+            case 0:
+                G::make_causal(r, r, -2.0f, a, b, c);
+                break;
+            case 1:
+                G::make_window(r, r, -2.0f, a, b, c, d, 3);
+                break;
+            case 2:
+                G::tril(r, r, a);
+                break;
+            case 3:
+                G::triu(r, r, a, -2.0f);
+                break;
+            case 4:
+                G::left_fill(r, r, a, -2.0f);
+                break;
+            case 5:
+                G::right_fill(r, r, a);
+                break;
+            case 6:
+                G::upper_fill(r, r, a, -2.0f);
+                break;
+            case 7:
+                G::lower_fill(r, r, a);
+                break;
+            case 8:
+                G::mask(r, r, -2.0f, checkerboard{});
+                break;
         }
         write<Warps>(g.out, r);
     }
@@ -217,16 +270,16 @@ void add_masks() {
                 problem = check<R>(got, [&](size_t at) {
                     const int r = int(at) / cols, k = int(at) % cols;
                     const int query = r + c + 3, key = k + d;  // of the window
-                    const bool keeps[] = {b + k <= a + r + c,
-                                          (a < 0 || key >= query - a) &&
-                                              (b < 0 || key <= query + b),
-                                          k <= r + a,
-                                          k >= r + a,
-                                          k >= a,
-                                          k < a,
-                                          r >= a,
-                                          r < a,
-                                          (r + k) % 2 == 0};
+                    const bool keeps[] = {
+                        b + k <= a + r + c,
+                        (a < 0 || key >= query - a) && (b < 0 || key <= query + b),
+                        k <= r + a,
+                        k >= r + a,
+                        k >= a,
+                        k < a,
+                        r >= a,
+                        r < a,
+                        (r + k) % 2 == 0};
                     const bool zero = operation == 2 || operation == 5 || operation == 7;
                     return exactly(keeps[operation] ? x[at] : zero ? 0.0f : -2.0f);
                 });
@@ -299,15 +352,15 @@ void add_move() {
                      } else {
                          size = size_t(A::length), copied = size_t(copies<D>());
                      }
-                     const auto x = generate(format_of<typename A::dtype>(), size,
-                                             {uint64_t(seed), 4, false});
+                     const auto x =
+                         generate(format_of<typename A::dtype>(), size, {uint64_t(seed), 4, false});
                      problem = check<D>(
                          run<move<Operation, Warps, D, A>>({x}, size * copied, 0), [&](size_t at) {
                              size_t from = at % size;
                              if constexpr (std::is_same_v<Operation, transposing> ||
                                            std::is_same_v<Operation, transposing_inplace>) {
-                                 from = at % size_t(D::cols) * size_t(A::cols) +
-                                        at / size_t(D::cols);
+                                 from =
+                                     at % size_t(D::cols) * size_t(A::cols) + at / size_t(D::cols);
                              }
                              return exactly(x[from]);
                          });

@@ -82,9 +82,9 @@ struct plus_place {
     TK_DEVICE float operator()(int place, float x) const { return x + float(place); }
 };
 
-constexpr const char* map_names[] = {"fill", "copy",  "map",  "map",        "map",
-                                     "add",  "apply", "relu", "map_shared", "map_row",
-                                     "map_col", "zero", "max"};
+constexpr const char* map_names[] = {"fill",    "copy",  "map",  "map",        "map",
+                                     "add",     "apply", "relu", "map_shared", "map_row",
+                                     "map_col", "zero",  "max"};
 template <int Warps, class D, class A, class B>
 struct maps {
     static constexpr int num_threads = 128;
@@ -98,17 +98,39 @@ struct maps {
         read_shared<Warps>(a, g.in[0]);
         read_shared<Warps>(b, g.in[1]);
         switch (g.operation) {
-            case 0: G::fill(d, 0.375f); break;
-            case 1: G::copy(d, a); break;
-            case 2: G::map(d, a, three_less{}); break;
-            case 3: G::map(d, a, b, three_less{}); break;
-            case 4: G::map(d, a, b, 0.5f, three_less{}); break;
-            case 5: G::add(d, a, b); break;
-            case 6: G::apply(d, a, plus_place{}); break;
-            case 7: G::relu(d, a); break;
-            case 8: G::map_shared(d, three_less{}, "map_shared", a, b); break;
-            case 11: G::zero(d); break;
-            case 12: G::max(d, a, b); break;
+            case 0:
+                G::fill(d, 0.375f);
+                break;
+            case 1:
+                G::copy(d, a);
+                break;
+            case 2:
+                G::map(d, a, three_less{});
+                break;
+            case 3:
+                G::map(d, a, b, three_less{});
+                break;
+            case 4:
+                G::map(d, a, b, 0.5f, three_less{});
+                break;
+            case 5:
+                G::add(d, a, b);
+                break;
+            case 6:
+                G::apply(d, a, plus_place{});
+                break;
+            case 7:
+                G::relu(d, a);
+                break;
+            case 8:
+                G::map_shared(d, three_less{}, "map_shared", a, b);
+                break;
+            case 11:
+                G::zero(d);
+                break;
+            case 12:
+                G::max(d, a, b);
+                break;
         }
         if constexpr (shared_tile<D>) {
             if (g.operation == 9 || g.operation == 10) {
@@ -145,11 +167,10 @@ void add_maps() {
                      return compare(
                          run<maps<Warps, D, A, B>>({a, b, b}, size, operation, {}, shared_bytes),
                          format_of<typename D::dtype>(), [&](size_t i) {
-                             const size_t place =
-                                 shared_tile<D> ? i / cols * 1000 + i % cols : i;
+                             const size_t place = shared_tile<D> ? i / cols * 1000 + i % cols : i;
                              const float x = a[i], y = b[i];
-                             const bool x_wins = std::isnan(x) || x > y ||
-                                                 (x == y && !std::signbit(x));
+                             const bool x_wins =
+                                 std::isnan(x) || x > y || (x == y && !std::signbit(x));
                              const float results[] = {0.375f,
                                                       x,
                                                       0.5f * x,
@@ -209,9 +230,8 @@ void add_vector() {
                              ? generate(format_of<typename V::dtype>(), size, {1, 4, false})
                              : generate(format_of<typename S::dtype>(), size, {1, 4, false});
                      const size_t copied = operation == 0 ? 1 : size_t(copies<V>());
-                     return compare(run<copy_vector<Warps, Rows, S, V>>({x}, size * copied,
-                                                                        operation, {},
-                                                                        shared_bytes),
+                     return compare(run<copy_vector<Warps, Rows, S, V>>(
+                                        {x}, size * copied, operation, {}, shared_bytes),
                                     operation == 0 ? format_of<typename S::dtype>()
                                                    : format_of<typename V::dtype>(),
                                     [&](size_t i) { return exactly(x[i % size]); });

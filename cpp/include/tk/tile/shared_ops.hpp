@@ -44,8 +44,8 @@ TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
     *reinterpret_cast<vector*>(to) = written;
 }
 
-// How many columns of a shared tile are taken at once: 16 bytes of the widest element, fewer where a
-// part is narrower.
+// How many columns of a shared tile are taken at once: 16 bytes of the widest element, fewer where
+// a part is narrower.
 template <shared_tile S, int Bytes>
 inline constexpr int vector_cols = std::gcd(16 / Bytes, S::cols);
 

@@ -113,15 +113,15 @@ TK_DEVICE void relabel(D& dst, const A& src) {
 // Where a vector's element is: the first lane that holds it, and its index there.
 template <vector_layout Layout>
 TK_DEVICE int holder_of(int position) {
-    return Layout == vector_layout::naive     ? position % 32
-           : Layout == vector_layout::aligned ? position % 8 / 2
+    return Layout == vector_layout::naive       ? position % 32
+           : Layout == vector_layout::aligned   ? position % 8 / 2
            : Layout == vector_layout::aligned_4 ? position % 16 / 4
                                                 : position % 8 * 4;
 }
 template <vector_layout Layout>
 TK_DEVICE constexpr int index_of(int position) {
-    return Layout == vector_layout::naive     ? position / 32
-           : Layout == vector_layout::aligned ? position / 8 * 2 + position % 2
+    return Layout == vector_layout::naive       ? position / 32
+           : Layout == vector_layout::aligned   ? position / 8 * 2 + position % 2
            : Layout == vector_layout::aligned_4 ? position / 16 * 4 + position % 4
                                                 : position / 8;
 }

@@ -18,7 +18,7 @@ struct rv {
     static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
                       Length % 16 == 0,
                   "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
-    static constexpr int elements = Layout == vector_layout::naive     ? (Length + 31) / 32
+    static constexpr int elements = Layout == vector_layout::naive        ? (Length + 31) / 32
                                     : Layout == vector_layout::orthogonal ? Length / 8
                                                                           : Length / 4;
 
