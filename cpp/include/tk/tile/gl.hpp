@@ -115,13 +115,14 @@ struct gl : detail::gl_size<0, B>,
     bool batch_is_broadcast = false, depth_is_broadcast = false;
 
     gl() = default;
-    // Without a descriptor. Throws std::runtime_error if a size is not what it is at compile time.
-    gl(T* data_, const gl_shape& shape, const gl_strides& strides)
+    // Without a descriptor. On the host it throws std::runtime_error if a size is not what it is at
+    // compile time.
+    TK_HOST_DEVICE gl(T* data_, const gl_shape& shape, const gl_strides& strides)
         requires(sizeof...(Tiles) == 0)
     {
         set(data_, shape, strides);
     }
-    gl(T* data_, const gl_shape& shape)
+    TK_HOST_DEVICE gl(T* data_, const gl_shape& shape)
         requires(sizeof...(Tiles) == 0)
         : gl(data_, shape, gl_strides(shape)) {}
 
@@ -173,7 +174,7 @@ struct gl : detail::gl_size<0, B>,
     }
 
     // For `make_gl`.
-    void set(T* data_, const gl_shape& shape, const gl_strides& strides) {
+    TK_HOST_DEVICE void set(T* data_, const gl_shape& shape, const gl_strides& strides) {
         set_size<0, B>("batch", shape.batch), set_size<1, D>("depth", shape.depth);
         set_size<2, R>("rows", shape.rows), set_size<3, C>("cols", shape.cols);
         data = data_;
@@ -183,13 +184,17 @@ struct gl : detail::gl_size<0, B>,
 
   private:
     template <int Axis, int Size>
-    void set_size(const char* name, int64_t given) {
+    TK_HOST_DEVICE void set_size(const char* name, int64_t given) {
+#if !defined(__CUDA_ARCH__)
         if (!detail::gl_size<Axis, Size>::fits(given)) {
             throw std::runtime_error(std::string("gl: ") + name + " is " + std::to_string(given) +
                                      ", and must be " +
                                      (Size > 0 ? std::to_string(Size) + ", as its type says"
                                                : std::string("0 or more")));
         }
+#else
+        (void)name;
+#endif
         detail::gl_size<Axis, Size>::set(given);
     }
 };

@@ -13,17 +13,11 @@ TK_NAMESPACE_BEGIN
 
 namespace detail {
 
-// The four 8x8 matrices of 16-bit pairs (of 16 bytes a row) that blocks (across, along) and
-// (across, along + 1) of a register tile are, at the addresses that the lanes give: lane l row l %
-// 8 of matrix l / 8; odd matrices are the upper half across, matrices 2 and 3 the next block along.
-template <int Warps, bool IsRow, int Across, int Along>
+// Where in the group's tile the calling lane's row of `ldmatrix` and `stmatrix` is.
+template <int Warps, class R>
 TK_DEVICE coord matrix_row(int across, int along) {
-    const int l = lane(), half = l / 8 % 2, next = l / 16, row = l % 8;
-    if constexpr (IsRow) {
-        return {0, group_row<Warps>(across * 16 + half * 8 + row), (along + next) * Along};
-    } else {
-        return {0, group_row<Warps>((along + next) * 8 + row), across * 16 + half * 8};
-    }
+    const coord own = R::matrix_row(lane(), across, along);
+    return {0, group_row<Warps>(own.row), own.col};
 }
 
 template <bool Transposed, int Matrices>
@@ -83,7 +77,7 @@ struct register_copy_ops {
                 for (int p = 0; p < Matrices; ++p) {
                     packed[p] = bits<T>(src.data + R::index(across, along + p / 2, p % 2, 0));
                 }
-                const coord at = matrix_row<Warps, R::is_row, 16, 4 * R::neighbours>(across, along);
+                const coord at = matrix_row<Warps, R>(across, along);
                 store_matrices<!R::is_row, Matrices>(dst.data + dst.index(at.row, at.col), packed);
             });
         }
@@ -119,7 +113,7 @@ struct register_copy_ops {
             });
         } else {
             by_matrices<R>([&]<int Matrices>(int across, int along) {
-                const coord at = matrix_row<Warps, R::is_row, 16, 4 * R::neighbours>(across, along);
+                const coord at = matrix_row<Warps, R>(across, along);
                 uint32_t packed[4];
                 load_matrices<!R::is_row, Matrices>(packed, src.data + src.index(at.row, at.col));
                 TK_UNROLL
