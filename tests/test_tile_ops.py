@@ -22,7 +22,7 @@ _PROGRAMS = ["register_maps", "register_moves", "shared_tiles", "global_tensors"
 _TESTED_ELSEWHERE = {
     "sync_ops": "test_host_machine.py",
     "memory_ops": "test_matmul_values.py",
-    "mma_ops": "test_host_matmul.py",
+    "mma_ops": "test_host_mma.py",
 }
 _STRUCTURE = re.compile(r"struct (\w+_ops)\b[^;{]*\{(.*?)(?:\n  private:|\n\};)", re.DOTALL)
 _OPERATION = re.compile(r"^    static (?:TK_DEVICE )?(?:constexpr )?[\w:<>&*]+ (\w+)\(", re.M)

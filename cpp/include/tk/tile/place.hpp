@@ -17,13 +17,14 @@ struct group;
 namespace detail {
 
 // The row of the group's tile that is row `row` of the calling warp's part: 16-row block i of warp
-// w is block Warps i + w, as WGMMA deals them out.
+// w is block Warps i + w, as WGMMA deals them out. Lanes may ask for themselves: `own_warp` is no
+// operation of the warp, as `warp_index` is.
 template <int Warps>
 TK_DEVICE int group_row(int row) {
     if constexpr (Warps == 1) {
         return row;
     } else {
-        return (row / 16 * Warps + warp_index() % Warps) * 16 + row % 16;
+        return (row / 16 * Warps + own_warp() % Warps) * 16 + row % 16;
     }
 }
 

@@ -10,6 +10,7 @@ TK_NAMESPACE_BEGIN
 
 namespace detail {
 inline int warp_index() { return machine::self().index; }
+inline int own_warp() { return warp_index(); }
 }  // namespace detail
 
 // --- The block and its place in the grid ---

@@ -18,6 +18,7 @@ TK_DEVICE uint32_t shared_address(const void* pointer) {
 TK_DEVICE int warp_index() {
     return __shfl_sync(0xffffffff, int(threadIdx.x) >> 5, 0);  // uniform, and known to be
 }
+TK_DEVICE int own_warp() { return int(threadIdx.x) >> 5; }
 }  // namespace detail
 
 // --- The block and its place in the grid ---
