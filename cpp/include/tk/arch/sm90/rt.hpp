@@ -1,6 +1,6 @@
 // Register tiles and vectors on sm90: each lane holds the elements that the tensor cores give it.
 #pragma once
-#include "tk/tile/register_layout.hpp"
+#include "tk/tile/lane_places.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -17,9 +17,7 @@ struct rv {
                   "rv: the length must be a multiple of 8");
     static_assert(Layout != vector_layout::orthogonal || Length % 16 == 0,
                   "rv: the length of an orthogonal vector must be a multiple of 16");
-    static constexpr int elements = Layout == vector_layout::naive     ? (Length + 31) / 32
-                                    : Layout == vector_layout::aligned ? Length / 4
-                                                                       : Length / 8;
+    static constexpr int elements = detail::vector_elements<Layout>(Length);
 
     alignas(4) T data[elements];
 
@@ -29,13 +27,7 @@ struct rv {
     // Which element of the vector data[index] of the calling lane is; of a naive vector also one
     // from Length on, which stands for nothing.
     static TK_DEVICE int position(int index) {
-        if constexpr (Layout == vector_layout::naive) {
-            return index * 32 + detail::lane();
-        } else if constexpr (Layout == vector_layout::aligned) {
-            return index / 2 * 8 + detail::lane() % 4 * 2 + index % 2;
-        } else {
-            return index * 8 + detail::lane() / 4;
-        }
+        return detail::vector_place<Layout>(detail::lane(), index);
     }
     // Whether the calling lane is the first of those that hold the same.
     static TK_DEVICE bool is_owner() {
@@ -107,11 +99,26 @@ struct rt {
         return ((across * blocks_along + along) * 2 + upper) * neighbours + neighbour;
     }
 
+    // The place in the warp's tile of the calling lane's first element, and f(index into data, rows
+    // and columns from there) for all that it holds: what does not depend on the lane.
+    static TK_DEVICE detail::place first_place() {
+        return detail::fragment_place<is_row, neighbours>(detail::lane(), 0, 0, 0, 0);
+    }
+    template <class F>
+    static TK_DEVICE void for_each_step(F&& f) {
+        TK_UNROLL
+        for (int e = 0; e < elements; ++e) {
+            constexpr int of_block = 2 * neighbours;
+            const auto at = detail::fragment_place<is_row, neighbours>(
+                0, e / of_block / blocks_along, e / of_block % blocks_along, e / neighbours % 2,
+                e % neighbours);
+            f(e, at.row, at.col);
+        }
+    }
     // f(index into data, row and column in the warp's tile, index into a row_vec's data, index into
     // a col_vec's) for every element that the calling lane holds.
     template <class F>
     static TK_DEVICE void for_each(F&& f) {
-        const int group = detail::lane() / 4, place = detail::lane() % 4;
         TK_UNROLL
         for (int i = 0; i < blocks_across; ++i) {
             TK_UNROLL
@@ -120,11 +127,11 @@ struct rt {
                 for (int upper = 0; upper < 2; ++upper) {
                     TK_UNROLL
                     for (int n = 0; n < neighbours; ++n) {
-                        const int across = i * 16 + upper * 8 + group;
-                        const int along = (j * 4 + place) * neighbours + n;
+                        const auto at = detail::fragment_place<is_row, neighbours>(detail::lane(),
+                                                                                   i, j, upper, n);
                         const int of_across = i * 2 + upper, of_along = j * neighbours + n;
-                        f(index(i, j, upper, n), is_row ? across : along, is_row ? along : across,
-                          is_row ? of_along : of_across, is_row ? of_across : of_along);
+                        f(index(i, j, upper, n), at.row, at.col, is_row ? of_along : of_across,
+                          is_row ? of_across : of_along);
                     }
                 }
             }
