@@ -21,6 +21,8 @@ _WARNINGS = ("-Wall", "-Wextra")
 FLAVOURS: Mapping[str, tuple[str, ...]] = {
     "plain": ("-O2",),
     "thread": ("-O1", "-g1", "-fsanitize=thread"),
+    # For conversions of special values: CUTLASS's of half overflows an int, which is harmless.
+    "address_only": ("-O1", "-g1", "-fsanitize=address"),
     # What is left out doubles the time to compile, and AddressSanitizer sees it as well.
     "address": (
         "-O1",
@@ -76,13 +78,22 @@ def _has_runtime(flavour: str) -> bool:
 
 
 def _compile(name: str, flavour: str, command: list[str]) -> Path:
-    program = Path(_folder().name) / f"{name}_{flavour}"
+    program = Path(_folder().name) / f"{name.replace('/', '_')}_{flavour}"
     done = subprocess.run(
         [*command, "-o", str(program)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0 or done.stderr:
         raise RuntimeError(f"{name} ({flavour}) does not compile cleanly:\n{done.stderr[:4000]}")
     return program
+
+
+def syntax_errors(source: str | Path) -> str:
+    """What the compiler says of a file, or of the text of a program, for the host architecture; ""
+    if it is in order."""
+    text = source.read_text() if isinstance(source, Path) else source
+    command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", *_WARNINGS]
+    command += [*_include_flags(), "-x", "c++", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).stderr
 
 
 def start_builds(wanted: Iterable[tuple[str, str]]) -> None:

@@ -7,11 +7,16 @@ import host_programs
 import pytest
 
 pytestmark = pytest.mark.slow
-_PROGRAMS = ["host_machine_check", "host_tile_check"]
+_PROGRAMS = ["host_machine_check", "host_tile_check", "host_tma_check", "host_sync_check"]
 _FLAVOURS = ["plain", "thread"]
 
 # ThreadSanitizer does not support new threads in a child of a process with several.
-_NOT_UNDER_THREAD = {"a_forked_child_can_launch"}
+# Launches with an operation left out are many, and judged by the machine alone.
+_NOT_UNDER_THREAD = {
+    "a_forked_child_can_launch",
+    "every_operation_left_out_is_noticed",
+    "every_operation_of_cluster_copies_left_out_is_noticed",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -46,11 +46,13 @@ class Case:
 
 _SMALL = "stages=2,grid=4,watchdog=3"
 _SINGLE_BLOCK = {
-    ("cluster::sync", "lcf.hpp", 1): "a block alone has no other that might still write into it",
+    ("cluster::sync", "pipeline.hpp", 1): "no other block might still write into one alone",
 }
 _NO_TMA_OUTPUT = {
-    ("store_async_read_wait", "lcf.hpp", 0): "the template's, for kernels that store by TMA",
+    ("store_async_read_wait", "pipeline.hpp", 0): "the template's, for kernels that store by TMA",
 }
+_TEMPLATES = "host_templates_check"
+_FENCED = "the kernel fences what it stores, for its own stores by TMA"
 CASES = {
     # three pieces a tile, operands with M and N contiguous, multicast along N
     "mn": Case(
@@ -70,7 +72,7 @@ CASES = {
         (f"instance=gather,m=300,n=136,k=200,{_SMALL}",),
         harmless=_SINGLE_BLOCK
         | {
-            ("fence_semaphore_init", "lcf.hpp", 0): "neither TMA nor another block arrives",
+            ("fence_semaphore_init", "pipeline.hpp", 0): "neither TMA nor another block arrives",
         },
     ),
     # tasks of one iteration, drawn from the queue further ahead than they are finished
@@ -80,8 +82,47 @@ CASES = {
         harmless=_SINGLE_BLOCK
         | {
             ("mma_async_wait", "matmul.hpp", 0): "the only product of a task is waited for again",
-            ("wait", "lcf.hpp", 0): "the queue lets the producer get fewer tasks than stages ahead",
+            (
+                "wait",
+                "pipeline.hpp",
+                0,
+            ): "the queue keeps the producer fewer tasks than stages ahead",
         },
+    ),
+    # turns of two consumers, and a finish block in the place of the stages, shared loads
+    "turns": Case(
+        _TEMPLATES,
+        ("kernel=sum_turns,cluster=2,stages=2,tasks=5,grid=4",),
+        harmless={("fence_async_proxy", "pipeline.hpp", 0): _FENCED},
+    ),
+    # a finish block for ordinary loads and stores
+    "ordinary": Case(
+        _TEMPLATES,
+        ("kernel=sum_ordinary,stages=2,tasks=5",),
+        harmless=_SINGLE_BLOCK
+        | {("store_async_read_wait", "pipeline.hpp", 0): "nothing is stored by TMA"},
+    ),
+    # an output ring
+    "store": Case(
+        _TEMPLATES,
+        ("kernel=map_turns,cluster=2,stages=3,outputs=2,tasks=5,grid=4",),
+        harmless={("fence_async_proxy", "pipeline.hpp", 1): _FENCED},
+    ),
+    # an output ring of one stage
+    "store_one": Case(
+        _TEMPLATES,
+        ("kernel=map_turns,stages=3,outputs=1,tasks=5",),
+        harmless=_SINGLE_BLOCK
+        | {
+            ("fence_async_proxy", "pipeline.hpp", 1): _FENCED,
+            ("store_async_read_wait", "pipeline.hpp", 2): "every stage was waited for",
+        },
+    ),
+    # tasks of one iteration, drawn by one block for all of its cluster
+    "cluster_queue": Case(
+        _TEMPLATES,
+        ("kernel=map_cluster_queue,cluster=2,queue=1,stages=4,outputs=4,tasks=12,iterations=1",),
+        harmless={},
     ),
     # without the template, and output by TMA
     "user": Case("host_user_kernel", ("4",), harmless={}),
@@ -93,6 +134,7 @@ def _builds() -> None:
     host_programs.start_builds(
         [
             ("host_matmul_check", "plain"),
+            (_TEMPLATES, "plain"),
             ("host_user_kernel", "plain"),
             ("host_user_kernel", "thread"),
         ]
@@ -153,8 +195,10 @@ def test_every_site_is_needed_by_some_case() -> None:
 
 
 _CALL = re.compile(
-    r"\b(init_semaphores|fence_semaphore_init|wait|arrive|expect_bytes|sync|mma_async_wait"
-    r"|store_async_read_wait|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn)"
+    r"\b(init_semaphores?|fence_semaphore_init|wait|try_wait|test_wait|arrive|expect_bytes"
+    r"|add_expected_bytes|sync|arrive_all(_relaxed)?|wait_all|mma_async_wait|store_async_read_wait"
+    r"|store_async_wait|fence_async_proxy|arrive_last|pass_turn|await_turn|wait_dependency|put_async"
+    r"|mma_fence|mma_commit_group)"
     r"(<[^<>()]*>)?\("
 )
 

@@ -1,7 +1,8 @@
 """Hopper GPU kernels over CuTe, with plans made in Python, that also run on a CPU.
 
 `tk.matmul` is the first operation; `tk.plan_matmul` says how it will run. `tk.schedulers` makes
-plans, `tk.reference` holds PyTorch formulas, `tk.runtime` the loaded libraries.
+plans, `tk.reference` holds PyTorch formulas, `tk.runtime` the loaded libraries. `tk.load` compiles
+kernels of one's own.
 """
 
 from importlib import metadata as _metadata
@@ -14,6 +15,7 @@ if _util.find_spec("tk._binding") is None:
     )
 
 from tk import reference, runtime, schedulers
+from tk.extension import cmake_dir, include_dir, load, open_extension
 from tk.ops.matmul import matmul, plan_matmul
 
 try:
@@ -21,4 +23,15 @@ try:
 except _metadata.PackageNotFoundError:  # files put on the path without being installed
     __version__ = "0+unknown"
 
-__all__ = ["__version__", "matmul", "plan_matmul", "reference", "runtime", "schedulers"]
+__all__ = [
+    "__version__",
+    "cmake_dir",
+    "include_dir",
+    "load",
+    "matmul",
+    "open_extension",
+    "plan_matmul",
+    "reference",
+    "runtime",
+    "schedulers",
+]

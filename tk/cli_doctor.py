@@ -38,6 +38,8 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     table.add_section()
     usable = _libraries(table, remedies)
     table.add_section()
+    _extensions(table)
+    table.add_section()
     usable = _gpus(table, remedies) or usable
     console.print(table)
     if remedies:
@@ -84,6 +86,25 @@ def _libraries(table: Table, remedies: list[str]) -> bool:
             name, f"architecture {library.architecture}, {count} instances of the matrix product"
         )
     return usable
+
+
+def _extensions(table: Table) -> None:
+    """Rows about kernels of the user's own: the compilers, and what was compiled."""
+    from tk.extension import MissingToolError, extension_cache_dir
+    from tk.extension.compiler import compiler_for
+
+    for architecture, meaning in (("sm90", "CUDA tensors"), ("host", "CPU tensors")):
+        name = f"tk.load, {meaning}"
+        try:
+            table.add_row(name, compiler_for(architecture).program)
+        except MissingToolError as error:
+            table.add_row(name, f"not possible: {error}")
+    cache = extension_cache_dir()
+    if not cache.is_dir():
+        table.add_row("tk.load's cache", f"{cache}, not there yet (TK_CACHE_DIR moves it)")
+        return
+    size = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
+    table.add_row("tk.load's cache", f"{cache}, {size / 2**20:.1f} MiB; remove: rm -r {cache}")
 
 
 def _gpus(table: Table, remedies: list[str]) -> bool:

@@ -81,16 +81,14 @@ __global__ void fill_shared(float* out, float value) {
     for (int i = 0; i < repeats; ++i) tk::warp::fill(shared_tile<bf>(), value);
 }
 __global__ void load_global_64(float* out, float value) {
-    tk::gl_view<const tk::bf16> from;
-    from.data = reinterpret_cast<const tk::bf16*>(out), from.rows = 64, from.cols = 64;
-    from.row_stride = 64;
+    const tk::gl_view<const tk::bf16> from(reinterpret_cast<const tk::bf16*>(out), {64, 64},
+                                           {0, 0, 64});
 #pragma unroll 1
     for (int i = 0; i < repeats; ++i) tk::warp::load(shared_tile<bf_64>(), from, {});
 }
 __global__ void load_global_by_columns(float* out, float value) {
-    tk::gl_view<const tk::bf16> from;
-    from.data = reinterpret_cast<const tk::bf16*>(out), from.rows = 64, from.cols = 64;
-    from.row_stride = 1, from.col_stride = 64;
+    const tk::gl_view<const tk::bf16> from(reinterpret_cast<const tk::bf16*>(out), {64, 64},
+                                           {0, 0, 1, 64});
 #pragma unroll 1
     for (int i = 0; i < repeats; ++i) tk::warp::load(shared_tile<bf>(), from, {});
 }

@@ -100,6 +100,7 @@ void print_dtype() {
     const char* copies = "load, store of a register vector";
     line<T>(copies, -1, 1, 256, banks::count_vector<vector_layout::naive, V>());
     line<T>(copies, -1, 1, 256, banks::count_vector<vector_layout::aligned, V>());
+    line<T>(copies, -1, 1, 256, banks::count_vector<vector_layout::aligned_4, V>());
     line<T>(copies, -1, 1, 256, banks::count_vector<vector_layout::orthogonal, V>());
 }
 

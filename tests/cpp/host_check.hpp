@@ -19,6 +19,7 @@ namespace host_check {
 using namespace tk;
 using bf_tile = st_bf<64, 64>;
 using fl_tile = st_fl<64, 32>;
+using fl_gl = gl<float, 1, -1, -1, -1, fl_tile>;
 
 inline void require(bool holds, const std::string& what) {
     if (!holds) throw std::runtime_error(what);

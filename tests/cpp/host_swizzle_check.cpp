@@ -44,7 +44,7 @@ struct load_kernel {
     using T = typename S::dtype;
     static constexpr int num_threads = 128;
     struct globals {
-        tk::gl<T, S> matrix;
+        tk::gl<T, 1, 1, -1, -1, S> matrix;
         unsigned char* out;
     };
     struct shared {
@@ -60,7 +60,7 @@ struct load_kernel {
         tk::cluster::sync();
         if (tk::warp::groupid() != 0) return;
         tk::warp::expect_bytes(memory.arrived, S::bytes);
-        tk::tma::load_async(memory.tile, g.matrix, {0, 0, 0}, memory.arrived);
+        tk::tma::load_async(memory.tile, g.matrix, {0, 0}, memory.arrived);
         tk::wait(memory.arrived, 0);
         std::memcpy(g.out, memory.tile.data, S::bytes);
     }
@@ -83,7 +83,7 @@ void check(const char* type) {
     std::vector<unsigned char> loaded(S::bytes);
     if constexpr (Rows <= 256) {
         tk::launch<load_kernel<S>>(
-            {tk::make_gl<S>(matrix.data(), 1, Rows, Cols, 0, Cols), loaded.data()},
+            {tk::make_gl<tk::gl<T, 1, 1, -1, -1, S>>(matrix.data(), {Rows, Cols}), loaded.data()},
             {1, 1, sizeof(typename load_kernel<S>::shared), 0, nullptr});
     }
     for (int row = 0; row < Rows; ++row) {

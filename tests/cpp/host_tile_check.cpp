@@ -109,7 +109,7 @@ const test_table tests = {
     {"loads_clip_and_fill_with_zero",
      [] {
          auto data = numbers<float>(3 * 40 * 24);
-         const auto matrix = make_gl<fl_tile>(data.data(), 3, 40, 20, 40 * 24, 24);
+         const auto matrix = make_gl<fl_gl>(data.data(), {3, 40, 20}, {0, 40 * 24, 24});
          std::atomic<int> wrong{0};
          for (const coord at :
               {coord{1, 0, 0}, coord{2, 30, 8}, coord{0, -5, -3}, coord{3, 0, 0}}) {
@@ -122,9 +122,9 @@ const test_table tests = {
                  for (int row = 0; row < 64; ++row) {
                      for (int col = 0; col < 32; ++col) {
                          const int r = at.row + row, c = at.col + col;
-                         const bool inside = r >= 0 && r < 40 && c >= 0 && c < 20 && at.batch < 3;
+                         const bool inside = r >= 0 && r < 40 && c >= 0 && c < 20 && at.depth < 3;
                          const float right =
-                             inside ? data[size_t(at.batch * 960 + r * 24 + c)] : 0.0f;
+                             inside ? data[size_t(at.depth * 960 + r * 24 + c)] : 0.0f;
                          wrong += memory().numbers.data[fl_tile::offset(row, col)] != right;
                      }
                  }
@@ -135,7 +135,7 @@ const test_table tests = {
     {"stores_clip_and_read_their_tile_at_the_wait",
      [] {
          std::vector<float> data(40 * 24, -1.0f);
-         const auto matrix = make_gl<fl_tile>(data.data(), 1, 40, 20, 0, 24);
+         const auto matrix = make_gl<fl_gl>(data.data(), {40, 20}, {0, 0, 24});
          run([&] {
              rt_fl<16, 32> values;
              std::fill_n(values.data, values.elements, 2.0f);
@@ -160,7 +160,7 @@ const test_table tests = {
     {"a_store_must_be_waited_for",
      [] {
          std::vector<float> data(64 * 32);
-         const auto matrix = make_gl<fl_tile>(data.data(), 1, 64, 32, 0, 32);
+         const auto matrix = make_gl<fl_gl>(data.data(), {64, 32}, {0, 0, 32});
          fails({"exits while a TMA store has still to read its tile"}, [&] {
              if (first_warp()) tma::store_async(matrix, memory().numbers, {0, 0, 0});
          });
@@ -168,7 +168,7 @@ const test_table tests = {
     {"a_load_must_be_waited_for",
      [] {
          auto data = numbers<float>(64 * 32);
-         const auto matrix = make_gl<fl_tile>(data.data(), 1, 64, 32, 0, 32);
+         const auto matrix = make_gl<fl_gl>(data.data(), {64, 32}, {0, 0, 32});
          fails({"waited for", "load_async to st<float, 64, 32>"}, [&] {
              init(1);
              if (!first_warp()) return;
@@ -179,7 +179,7 @@ const test_table tests = {
     {"a_multicast_load_reaches_every_block",
      [] {
          auto data = numbers<float>(64 * 32);
-         const auto matrix = make_gl<fl_tile>(data.data(), 1, 64, 32, 0, 32, 2);
+         const auto matrix = make_gl<fl_gl>(data.data(), {64, 32}, {0, 0, 32}, 2);
          std::atomic<int> wrong{0};
          run(
              [&] {
@@ -202,39 +202,12 @@ const test_table tests = {
     {"a_load_for_another_box_is_an_error",
      [] {
          auto data = numbers<float>(64 * 32);
-         const auto halves = make_gl<fl_tile>(data.data(), 1, 64, 32, 0, 32, 2);
+         const auto halves = make_gl<fl_gl>(data.data(), {64, 32}, {0, 0, 32}, 2);
          fails({"64 rows", "box of 32 rows"}, [&] {
              init(1);
              if (!first_warp()) return;
              tma::load_async(memory().numbers, halves, {0, 0, 0}, memory().ready[0]);
          });
-     }},
-    {"what_tma_refuses_is_refused",
-     [] {
-         std::vector<bf16> data(4096);
-         bf16* const base = data.data();
-         const auto refuses = [](const std::string& word, auto&& make) {
-             std::string message;
-             try {
-                 make();
-             } catch (const std::runtime_error& error) {
-                 message = error.what();
-             }
-             require(message.find(word) != std::string::npos, "\"" + word + "\": " + message);
-         };
-         refuses("the address is no multiple of 16",
-                 [&] { make_gl<bf_tile>(base + 1, 1, 8, 8, 0, 8); });
-         refuses("a stride is no multiple of 16", [&] { make_gl<bf_tile>(base, 1, 8, 8, 0, 9); });
-         refuses("a stride is no multiple of 16", [&] { make_gl<bf_tile>(base, 2, 8, 8, 68, 8); });
-         refuses("a stride is not in 16 to 2^40",
-                 [&] { make_gl<bf_tile>(base, 1, 8, 8, 0, int64_t(1) << 39); });
-         refuses("a stride is not in 16 to 2^40", [&] { make_gl<bf_tile>(base, 1, 8, 8, 0, 0); });
-         refuses("a size is not in 1 to 2^32",
-                 [&] { make_gl<bf_tile>(base, 1, (int64_t(1) << 32) + 1, 8, 0, 8); });
-         refuses("1 to 256 rows", [&] { make_gl<st_bf<264, 64>>(base, 1, 8, 8, 0, 8); });
-         // a dimension of size 1 may have any stride, and a batch stride of 0 is a broadcast
-         make_gl<bf_tile>(base, 1, 1, 8, 3, 5);
-         make_gl<bf_tile>(base, 4, 8, 8, 0, 8);
      }},
 };
 

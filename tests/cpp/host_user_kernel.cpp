@@ -25,8 +25,8 @@ struct user_kernel {
     static constexpr int num_threads = 256;  // a warpgroup that loads, and one that computes
     static constexpr int num_stages = 2;
     struct globals {
-        gl<bf16, tile> a, b;  // (rows, k): the product is a b^T
-        gl<bf16, buffer> out;
+        gl<bf16, 1, 1, -1, -1, tile> a, b;  // (rows, k): the product is a b^T
+        gl<bf16, 1, 1, -1, -1, buffer> out;
         int k_tiles;
         fault broken;
     };
@@ -59,8 +59,8 @@ struct user_kernel {
             const int stage = k % num_stages, phase = k / num_stages % 2;
             wait(memory.empty[stage], phase ^ 1);
             warp::expect_bytes(memory.full[stage], 2 * tile::bytes + extra);
-            tma::load_async(memory.a[stage], g.a, {0, 0, k * 64}, memory.full[stage]);
-            tma::load_async(memory.b[stage], g.b, {0, cluster::index() * 64, k * 64},
+            tma::load_async(memory.a[stage], g.a, {0, k * 64}, memory.full[stage]);
+            tma::load_async(memory.b[stage], g.b, {cluster::index() * 64, k * 64},
                             memory.full[stage]);
         }
     }
@@ -84,7 +84,7 @@ struct user_kernel {
             warpgroup::sync(1);
             if (warpgroup::warpid() == 0) {
                 tma::store_async(g.out, staged,
-                                 {0, piece / 2 * 64, cluster::index() * 64 + piece % 2 * 32});
+                                 {piece / 2 * 64, cluster::index() * 64 + piece % 2 * 32});
             }
         }
         if (warpgroup::warpid() == 0) tma::store_async_read_wait<0>();
@@ -102,9 +102,10 @@ std::string run(fault broken, int grid) {
     };
     fill(a, 5), fill(b, 11);
     try {
-        const user_kernel::globals g{make_gl<tile>(a.data(), 1, 64, k, 0, k),
-                                     make_gl<tile>(b.data(), 1, n, k, 0, k),
-                                     make_gl<buffer>(out.data(), 1, 128, n, 0, n), k_tiles, broken};
+        using globals = user_kernel::globals;
+        const globals g{make_gl<decltype(globals::a)>(a.data(), {64, k}),
+                        make_gl<decltype(globals::b)>(b.data(), {n, k}),
+                        make_gl<decltype(globals::out)>(out.data(), {128, n}), k_tiles, broken};
         launch<user_kernel>(g, {grid, 1, sizeof(user_kernel::shared), 0, nullptr});
     } catch (const std::exception& error) {
         return std::string("error: ") + error.what();

@@ -14,6 +14,7 @@ struct matmul_epilogue {
     static constexpr int piece_cols = TileN < 64 ? TileN : 64;
     static constexpr int num_tiles = TileN % 192 == 0 ? 3 : 2;
     using tile = st<T, 64, piece_cols>;
+    using output = gl<T, 1, -1, -1, -1, tile>;  // a matrix for each depth, as all operands are
     using piece = st_fl<16, piece_cols>;
     // Shared memory of one warpgroup. TMA reads one tile while the next is written.
     struct staging {
@@ -29,8 +30,8 @@ struct matmul_epilogue {
     any_gl bias;  // of the shape of the output, by a stride of 0; null: none
     any_gl c;     // null: none
     int rows = 0, cols = 0;
-    gl<T, tile> out;  // used if there is nothing to do but scale, and TMA takes the output
-    any_gl out_any;   // the same, of any dtype and strides
+    output out;      // used if there is nothing to do but scale, and TMA takes the output
+    any_gl out_any;  // the same, of any dtype and strides
     bool by_tma = false;
 
     // A new activation: its formula in functions.hpp, its code in matmul_api.h, and a case here.
@@ -79,7 +80,7 @@ struct matmul_epilogue {
                 warpgroup::sync(barrier_id);
                 if (warpgroup::warpid() == 0) {
                     tma::store_async(out, next,
-                                     {at.batch, at.row + i * 64, at.col + j * piece_cols});
+                                     {at.depth, at.row + i * 64, at.col + j * piece_cols});
                 }
             }
         }
@@ -91,7 +92,7 @@ struct matmul_epilogue {
         // A loop, and the code of a piece once: unrolled it outgrows the instruction cache.
         TK_NO_UNROLL
         for (int k = 0; k < num_pieces; ++k) {
-            const coord corner = {at.batch, at.row + k / across * 64 + warpgroup::warpid() * 16,
+            const coord corner = {at.depth, at.row + k / across * 64 + warpgroup::warpid() * 16,
                                   at.col + k % across * piece_cols};
             if (corner.row >= rows || corner.col >= cols) continue;
             TK_UNROLL
@@ -103,7 +104,7 @@ struct matmul_epilogue {
             warp::sync();
             warp::for_each8(staged, out_any.row_stride < out_any.col_stride,
                             [&](int row, int col, float (&values)[8]) {
-                                store8(values, {at.batch, corner.row + row, corner.col + col});
+                                store8(values, {at.depth, corner.row + row, corner.col + col});
                             });
             warp::sync();
         }

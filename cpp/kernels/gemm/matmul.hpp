@@ -46,8 +46,10 @@ struct matmul {
             int votes[Consumers];
         };
     };
-    using a_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::a_tile>>;
-    using b_source = std::conditional_t<gathers, gl_view<const T>, gl<T, typename layout::b_tile>>;
+    using a_source = std::conditional_t<gathers, gl_view<const T>,
+                                        gl<T, 1, -1, -1, -1, typename layout::a_tile>>;
+    using b_source = std::conditional_t<gathers, gl_view<const T>,
+                                        gl<T, 1, -1, -1, -1, typename layout::b_tile>>;
 
     using common_state = tile_task;
     struct globals {
@@ -79,9 +81,9 @@ struct matmul {
             for (int i = 0; i < slices; ++i) {
                 const int k = (k_begin + args.iter) * TileK + i * slice_k;
                 const auto a_at =
-                    a_transposed ? coord{at.batch, k, at.row} : coord{at.batch, at.row, k};
+                    a_transposed ? coord{at.depth, k, at.row} : coord{at.depth, at.row, k};
                 const auto b_at =
-                    b_transposed ? coord{at.batch, at.col, k} : coord{at.batch, k, at.col};
+                    b_transposed ? coord{at.depth, at.col, k} : coord{at.depth, k, at.col};
                 if constexpr (gathers) {
                     warpgroup::load(args.input.a[i], args.g.a, a_at);
                     warpgroup::load(args.input.b[i], args.g.b, b_at);
@@ -129,7 +131,7 @@ struct matmul {
             args.release();
             const int part = args.consumer;
             const tile_task& task = args.common;
-            const coord at = {task.at.batch, task.at.row + part * rows, task.at.col};
+            const coord at = {task.at.depth, task.at.row + part * rows, task.at.col};
             const auto& [config, tasks, a, b, epilogue] = args.g;
             if (tasks.split.splits > 1 &&
                 !tasks.split.sum(product, task.split, task.tile * Consumers + part,

@@ -22,23 +22,29 @@ struct matmul_runner {
     using globals = typename K::globals;
     using template_type = lcf<K>;
 
+    // Of a matrix for each depth, from a problem's strides of rows, columns and batch; which of the
+    // first two is the stride of the tensor's rows, and of its columns if they are not contiguous.
+    static gl_strides strides(const int64_t* from, int row, int col = -1) {
+        return {0, from[2], from[row], col < 0 ? 1 : from[col]};
+    }
+
     static void run(const tk_matmul_problem& p, const tk_matmul_pointers& at) {
-        using layout = typename K::layout;
         const device_scope scope(p.device);
         globals g{};
         auto* a = static_cast<T*>(const_cast<void*>(at.a));
         auto* b = static_cast<T*>(const_cast<void*>(at.b));
         if constexpr (K::gathers) {
-            g.a = {a, p.batch, p.m, p.k, p.a_strides[2], p.a_strides[0], p.a_strides[1]};
-            g.b = {b, p.batch, p.n, p.k, p.b_strides[2], p.b_strides[1], p.b_strides[0]};
+            g.a = {a, gl_shape(p.batch, p.m, p.k), strides(p.a_strides, 0, 1)};
+            g.b = {b, gl_shape(p.batch, p.n, p.k), strides(p.b_strides, 1, 0)};
         } else {
             // Rows and columns of the operand as it lies in memory: columns are contiguous.
-            g.a = make_gl<typename layout::a_tile>(
-                a, p.batch, K::a_transposed ? p.k : p.m, K::a_transposed ? p.m : p.k,
-                p.a_strides[2], p.a_strides[K::a_transposed ? 1 : 0], p.cluster_n);
-            g.b = make_gl<typename layout::b_tile>(
-                b, p.batch, K::b_transposed ? p.n : p.k, K::b_transposed ? p.k : p.n,
-                p.b_strides[2], p.b_strides[K::b_transposed ? 1 : 0], p.cluster_m);
+            constexpr int a_row = K::a_transposed ? 1 : 0, b_row = K::b_transposed ? 1 : 0;
+            g.a = make_gl<typename K::a_source>(
+                a, K::a_transposed ? gl_shape(p.batch, p.k, p.m) : gl_shape(p.batch, p.m, p.k),
+                strides(p.a_strides, a_row), p.cluster_n);
+            g.b = make_gl<typename K::b_source>(
+                b, K::b_transposed ? gl_shape(p.batch, p.n, p.k) : gl_shape(p.batch, p.k, p.n),
+                strides(p.b_strides, b_row), p.cluster_m);
         }
         auto& e = g.epilogue;
         e.alpha = p.alpha, e.beta = p.beta, e.activation = p.activation;
@@ -54,8 +60,8 @@ struct matmul_runner {
                    p.out_dtype == dtype_code<T> && e.out_any.by_vectors && p.n % 8 == 0 &&
                    p.out_strides[0] > 0 && p.out_strides[2] >= 0;
         if (e.by_tma) {
-            e.out = make_gl<typename matmul_epilogue<T, K::tile_n>::tile>(
-                static_cast<T*>(at.out), p.batch, p.m, p.n, p.out_strides[2], p.out_strides[0]);
+            e.out = make_gl<typename matmul_epilogue<T, K::tile_n>::output>(
+                static_cast<T*>(at.out), gl_shape(p.batch, p.m, p.n), strides(p.out_strides, 0));
         }
         const int k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
         const cluster_shape cluster{p.cluster_m, p.cluster_n};
@@ -75,10 +81,7 @@ struct matmul_runner {
             if (g.tasks.order.cols == 1 && once(p.a_strides[2])) g.a.keep = eviction::first;
             if (g.tasks.order.rows == 1 && once(p.b_strides[2])) g.b.keep = eviction::first;
         }
-        launch<template_type>(
-            g, {p.grid, cluster.blocks(),
-                template_type::fixed_bytes + p.num_stages * template_type::bytes_per_stage,
-                p.device, at.stream});
+        launch_tasks<template_type>(g, p.grid, p.device, at.stream);
     }
 
     static matmul_entry entry(const char* name, int a_major, int b_major, int consumers) {

@@ -12,6 +12,10 @@ struct launch_config {
     int64_t shared_bytes = 0;
     int device = 0;
     void* stream = nullptr;
+    // May start before the kernel before it in the stream has ended, once all blocks of that one
+    // have called `launch_dependents` or exited: reads nothing that it wrote, and writes nothing
+    // that it uses, before `wait_dependency` ("programmatic dependent launch").
+    bool programmatic = false;
 };
 
 TK_NAMESPACE_END

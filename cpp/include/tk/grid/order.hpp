@@ -11,6 +11,11 @@
 
 TK_NAMESPACE_BEGIN
 
+/// How many tiles of that size cover `size` elements.
+TK_HOST_DEVICE constexpr int covering(std::int64_t size, std::int64_t tile) {
+    return static_cast<int>((size + tile - 1) / tile);
+}
+
 /// A tile's place in the grid, in tiles (with clusters: in cluster tiles).
 struct tile_coord {
     int row;

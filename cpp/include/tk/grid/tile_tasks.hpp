@@ -9,7 +9,7 @@ TK_NAMESPACE_BEGIN
 
 // One task of the calling block.
 struct tile_task {
-    coord at;                    // the corner of its output tile
+    coord at;                    // the corner of its output tile; its matrix is the depth
     multicast along_n, along_m;  // who shares the loads of its row, and of its column
     int split, k_begin;          // which split, and its first K tile
     int tile;                    // the number of the tile among all
@@ -47,9 +47,6 @@ struct tile_tasks {
         task.tile = (tile * shape.m + place.m) * shape.n + place.n;
         return split.count(task.split);
     }
-
-  private:
-    static int covering(int64_t size, int64_t tile) { return int((size + tile - 1) / tile); }
 };
 
 TK_NAMESPACE_END

@@ -12,17 +12,17 @@ constexpr dtype_tag tag_of = std::is_same_v<T, bf16>   ? dtype_tag::bf16
                              : std::is_same_v<T, half> ? dtype_tag::half
                                                        : dtype_tag::fp32;
 
-// A (batch, rows, cols) tensor of any dtype and any strides, read and written as fp32.
+// A (depth, rows, cols) tensor of any dtype and any strides, read and written as fp32.
 struct any_gl {
     void* data = nullptr;
     dtype_tag tag = dtype_tag::fp32;
-    int64_t batch_stride = 0, row_stride = 0, col_stride = 1;
+    int64_t depth_stride = 0, row_stride = 0, col_stride = 1;
     bool by_vectors = false;  // 8 neighbouring columns from a multiple of 8 are aligned vectors
 
     TK_HOST_DEVICE explicit operator bool() const { return data != nullptr; }
 
     TK_HOST_DEVICE int64_t offset(coord at) const {
-        return at.batch * batch_stride + at.row * row_stride + at.col * col_stride;
+        return at.depth * depth_stride + at.row * row_stride + at.col * col_stride;
     }
     // f(pointer to the first element, with its type).
     template <class F>

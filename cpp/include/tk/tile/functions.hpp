@@ -109,7 +109,7 @@ struct mul {
 struct div {
     TK_HOST_DEVICE float operator()(float a, float b) const { return a / b; }
 };
-// The larger and the smaller; NaN if either is NaN, as in PyTorch.
+// The larger and the smaller; NaN if either is NaN, as in PyTorch; -0 is below 0.
 struct max {
     TK_HOST_DEVICE float operator()(float a, float b) const {
 #if defined(__CUDA_ARCH__)
@@ -117,7 +117,7 @@ struct max {
         asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
         return result;
 #else
-        return std::isnan(a) || a > b ? a : b;
+        return std::isnan(a) || a > b || (a == b && !std::signbit(a)) ? a : b;
 #endif
     }
 };
@@ -128,7 +128,7 @@ struct min {
         asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
         return result;
 #else
-        return std::isnan(a) || a < b ? a : b;
+        return std::isnan(a) || a < b || (a == b && std::signbit(a)) ? a : b;
 #endif
     }
 };

@@ -14,26 +14,36 @@ template <class T, int Count>
 struct global_window {
     T* data;
     int64_t row_stride, col_stride, rows, cols;
+    int row_0, col_0;
     bool aligned;
 
     template <class G>
     TK_DEVICE global_window(const G& tensor, coord at)
-        : data(tensor.data + tensor.offset(at.batch, at.row, at.col)),
+        : data(tensor.data + tensor.offset(at)),
           row_stride(tensor.row_stride),
           col_stride(tensor.col_stride),
-          rows(tensor.rows - at.row),
-          cols(tensor.cols - at.col),
+          rows(tensor.rows()),
+          cols(tensor.cols()),
+          row_0(at.row),
+          col_0(at.col),
           aligned(Count > 1 && col_stride == 1 &&
                   (reinterpret_cast<uintptr_t>(data) | uint64_t(row_stride) * sizeof(T)) %
                           (Count * sizeof(T)) ==
                       0) {}
 
-    TK_DEVICE bool inside(int row, int col) const { return row < rows && col < cols; }
+    // Before the first row or column is outside as well.
+    TK_DEVICE bool inside(int row, int col) const {
+        return uint64_t(int64_t(row_0) + row) < uint64_t(rows) &&
+               uint64_t(int64_t(col_0) + col) < uint64_t(cols);
+    }
+    TK_DEVICE bool vector_inside(int row, int col) const {
+        return inside(row, col) && inside(row, col + Count - 1);
+    }
     TK_DEVICE T* address(int row, int col) const {
         return data + row * row_stride + col * col_stride;
     }
     TK_DEVICE void read(float (&values)[Count], int row, int col) const {
-        if (aligned && inside(row, col + Count - 1)) {
+        if (aligned && vector_inside(row, col)) {
             read_vector(values, address(row, col));
         } else {
             TK_UNROLL
@@ -44,7 +54,7 @@ struct global_window {
     }
     TK_DEVICE void write(int row, int col, const float (&values)[Count]) const {
         using U = std::remove_const_t<T>;
-        if (aligned && inside(row, col + Count - 1)) {
+        if (aligned && vector_inside(row, col)) {
             write_vector(address(row, col), values);
         } else {
             TK_UNROLL
@@ -57,12 +67,6 @@ struct global_window {
 
 template <class G>
 using global_element = std::remove_pointer_t<decltype(std::declval<const G&>().data)>;
-
-template <class G>
-concept global_tensor = requires(const G& tensor) {
-    tensor.data;
-    tensor.row_stride;
-};
 
 template <int Warps>
 struct global_copy_ops {
@@ -117,7 +121,7 @@ struct global_copy_ops {
     // reader of an asynchronous proxy needs `fence_async_proxy`.
     template <shared_tile S, global_tensor G>
     static TK_DEVICE void load(S& dst, const G& src, coord at) {
-        constexpr int count = 16 / int(sizeof(typename S::dtype));
+        constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
         note_tile<Warps>(dst, true, "load");
         const global_window<global_element<G>, count> window(src, at);
         if (window.aligned) {
@@ -138,7 +142,7 @@ struct global_copy_ops {
     }
     template <global_tensor G, shared_tile S>
     static TK_DEVICE void store(const G& dst, const S& src, coord at) {
-        constexpr int count = 16 / int(sizeof(typename S::dtype));
+        constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
         note_tile<Warps>(src, false, "store to global memory");
         const global_window<global_element<G>, count> window(dst, at);
         if (window.aligned) {

@@ -1,5 +1,6 @@
 // The scopes of collective operations: a warp, a warpgroup of four, or any number of warps.
 #pragma once
+#include "tk/tile/complex_ops.hpp"
 #include "tk/tile/global_copy.hpp"
 #include "tk/tile/layouts.hpp"
 #include "tk/tile/masks.hpp"
@@ -30,6 +31,7 @@ struct group : detail::sync_ops<Warps>,
                detail::register_copy_ops<Warps>,
                detail::shared_ops<Warps>,
                detail::global_copy_ops<Warps>,
+               detail::complex_ops<Warps>,
                detail::memory_ops<Warps>,
                detail::mma_ops<Warps> {
     // One name, whatever it is applied to.
@@ -40,11 +42,16 @@ struct group : detail::sync_ops<Warps>,
     using detail::map_ops<Warps>::fill, detail::shared_ops<Warps>::fill;
     using detail::map_ops<Warps>::max, detail::reduction_ops<Warps>::max;
     using detail::map_ops<Warps>::min, detail::reduction_ops<Warps>::min;
-    using detail::layout_ops<Warps>::copy, detail::shared_ops<Warps>::copy;
+    using detail::map_ops<Warps>::zero, detail::complex_ops<Warps>::zero;
+    using detail::map_ops<Warps>::add, detail::complex_ops<Warps>::add;
+    using detail::map_ops<Warps>::sub, detail::complex_ops<Warps>::sub;
+    using detail::map_ops<Warps>::mul, detail::complex_ops<Warps>::mul;
+    using detail::layout_ops<Warps>::copy, detail::shared_ops<Warps>::copy,
+        detail::complex_ops<Warps>::copy;
     using detail::register_copy_ops<Warps>::load, detail::shared_ops<Warps>::load,
-        detail::global_copy_ops<Warps>::load;
+        detail::global_copy_ops<Warps>::load, detail::complex_ops<Warps>::load;
     using detail::register_copy_ops<Warps>::store, detail::shared_ops<Warps>::store,
-        detail::global_copy_ops<Warps>::store;
+        detail::global_copy_ops<Warps>::store, detail::complex_ops<Warps>::store;
 };
 
 using warp = group<1>;

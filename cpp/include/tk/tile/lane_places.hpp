@@ -79,15 +79,16 @@ TK_HOST_DEVICE constexpr uint32_t swizzled_bytes(place at, int bytes_per_element
 // Which element of a vector the index-th of a lane is, and how many a lane has of `length`.
 template <vector_layout Layout>
 TK_HOST_DEVICE constexpr int vector_place(int lane, int index) {
-    return Layout == vector_layout::naive     ? index * 32 + lane
-           : Layout == vector_layout::aligned ? index / 2 * 8 + lane % 4 * 2 + index % 2
-                                              : index * 8 + lane / 4;
+    return Layout == vector_layout::naive       ? index * 32 + lane
+           : Layout == vector_layout::aligned   ? index / 2 * 8 + lane % 4 * 2 + index % 2
+           : Layout == vector_layout::aligned_4 ? index / 4 * 16 + lane % 4 * 4 + index % 4
+                                                : index * 8 + lane / 4;
 }
 template <vector_layout Layout>
 TK_HOST_DEVICE constexpr int vector_elements(int length) {
-    return Layout == vector_layout::naive     ? (length + 31) / 32
-           : Layout == vector_layout::aligned ? length / 4
-                                              : length / 8;
+    return Layout == vector_layout::naive        ? (length + 31) / 32
+           : Layout == vector_layout::orthogonal ? length / 8
+                                                 : length / 4;
 }
 
 }  // namespace detail

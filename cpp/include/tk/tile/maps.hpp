@@ -129,7 +129,7 @@ struct map_ops {
     static TK_DEVICE void one(D& dst) {
         group<Warps>::fill(dst, 1.0f);
     }
-    // Of e4m3, which has no infinity, the largest finite number.
+    // Of 8-bit elements, which saturate, the largest finite number.
     template <class D>
     static TK_DEVICE void pos_infty(D& dst) {
         group<Warps>::fill(dst, std::numeric_limits<float>::infinity());

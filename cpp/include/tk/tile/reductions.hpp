@@ -134,11 +134,12 @@ struct reduction_ops {
     template <register_vector V, class F>
     static TK_DEVICE float reduce(const V& src, F&& f) {
         static_assert(Warps == 1, "the reduction of a whole vector is an operation of one warp");
-        static_assert(V::layout != vector_layout::naive || V::length % 32 == 0 || V::length < 32,
-                      "the length of a naive vector to reduce must be below or a multiple of 32");
         float value = convert<float>(src.data[0]);
         TK_UNROLL
-        for (int i = 1; i < V::elements; ++i) value = f(value, convert<float>(src.data[i]));
+        for (int i = 1; i < V::elements; ++i) {
+            // of the last 32 of a naive vector some lanes may have nothing
+            if (V::position(i) < V::length) value = f(value, convert<float>(src.data[i]));
+        }
         return combine_vector<V>(value, f);
     }
     template <in_registers R>

@@ -19,14 +19,20 @@ inline constexpr register_layout col_layout = register_layout::col;
 //               elements a lane holds those from 2 q; lanes of one q hold the same.
 //   orthogonal  across it: the column vector of a row layout. Of every 16 elements a lane holds
 //               g and g + 8; lanes of one g hold the same.
+//   aligned_4   aligned to 8-bit elements, of which a lane holds four side by side: of every 16
+//               elements those from 4 q.
 //   naive       element i in lane i % 32, once.
-enum class vector_layout { naive, aligned, orthogonal };
+enum class vector_layout { naive, aligned, orthogonal, aligned_4 };
 
 namespace detail {
 
 template <class T>
 inline constexpr int neighbours =
     sizeof(T) == 1 ? 4 : 2;  // elements that a lane holds side by side
+
+template <class T>
+inline constexpr vector_layout aligned_to =
+    neighbours<T> == 4 ? vector_layout::aligned_4 : vector_layout::aligned;
 
 template <element T, int Rows, int Cols, register_layout Layout>
 constexpr bool is_register_tile() {

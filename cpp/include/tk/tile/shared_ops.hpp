@@ -2,6 +2,8 @@
 // and shared vectors. All warps of the group share the elements; the next reader among them needs
 // the group's `sync`, and an asynchronous one `fence_async_proxy` before it.
 #pragma once
+#include <numeric>
+
 #include "tk/tile/maps.hpp"
 #include "tk/tile/st.hpp"
 
@@ -47,6 +49,11 @@ TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
     *reinterpret_cast<vector*>(to) = written;
 }
 
+// How many columns of a shared tile are taken at once: 16 bytes of the widest element, fewer where
+// a part is narrower.
+template <shared_tile S, int Bytes>
+inline constexpr int vector_cols = std::gcd(16 / Bytes, S::cols);
+
 template <class A>
 concept in_shared = shared_tile<A> || shared_vector<A>;
 template <class A, class B>
@@ -77,8 +84,7 @@ struct shared_ops {
         if constexpr (shared_tile<D>) {
             using T = typename D::dtype;
             // as many columns as 16 bytes of the widest take
-            constexpr int widest = widest_of<T, Sources...>();
-            constexpr int width = 16 / widest;
+            constexpr int width = vector_cols<D, widest_of<T, Sources...>()>;
             note_tile<Warps>(dst, true, operation);
             const auto one_vector = [&](const auto& index, T* to) {
                 float results[width];
@@ -263,7 +269,7 @@ struct shared_ops {
     static TK_DEVICE void map_each(D& dst, const A& src, const char* operation, F&& f) {
         static_assert(D::rows == A::rows && D::cols == A::cols,
                       "the shared tiles must have one shape");
-        constexpr int width = 16 / widest_of<typename D::dtype, A>();
+        constexpr int width = vector_cols<D, widest_of<typename D::dtype, A>()>;
         note_tile<Warps>(dst, true, operation);
         deal_panels<Warps, width, D>([&](int row, int col) {
             vector_at<width, A> from(src, [&](const A& tile) { return tile.index(row, col); });

@@ -12,11 +12,17 @@ using half = cutlass::half_t;
 using e4m3 = cutlass::float_e4m3_t;
 using e5m2 = cutlass::float_e5m2_t;
 
-// Where a tile starts in a global tensor, in elements: (batch, row, col).
+// Where a tile starts in a global tensor, in elements: (batch, depth, row, col), of which
+// the first one or two may be left out.
 struct coord {
-    int batch = 0;
-    int row = 0;
-    int col = 0;
+    int batch = 0, depth = 0, row = 0, col = 0;
+
+    coord() = default;
+    TK_HOST_DEVICE constexpr coord(int row_, int col_) : row(row_), col(col_) {}
+    TK_HOST_DEVICE constexpr coord(int depth_, int row_, int col_)
+        : depth(depth_), row(row_), col(col_) {}
+    TK_HOST_DEVICE constexpr coord(int batch_, int depth_, int row_, int col_)
+        : batch(batch_), depth(depth_), row(row_), col(col_) {}
 };
 
 template <class T>

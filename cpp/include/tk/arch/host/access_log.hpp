@@ -136,12 +136,17 @@ class access_log {
         remote_.raise(by.agent, by.epoch());
     }
 
-    // A warp of the block exits; returns what is wrong, asked of the last one.
-    std::string exit(const vector_clock& known, bool last) {
+    // A warp of the block exits.
+    void exit(const vector_clock& known) {
         unseen hidden;
         std::lock_guard lock(mutex_);
         exited_.join(known);
-        if (!last) return "";
+    }
+
+    // What is wrong once all warps of the block have exited.
+    std::string after_exit() {
+        unseen hidden;
+        std::lock_guard lock(mutex_);
         for (const access& each : accesses_) {
             if (each.under_way || exited_[each.agent] < each.epoch) {
                 return "nobody in the block waited for the " + describe(each);

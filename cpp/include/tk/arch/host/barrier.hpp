@@ -69,10 +69,20 @@ class barrier {
 
     // The following return nullptr, or what is wrong.
 
-    const char* arrive(agent_clock& by) {
+    const char* arrive(agent_clock& by, int count = 1) {
         unseen hidden;
         std::lock_guard lock(mutex_);
-        return arrive_locked(by);
+        return arrive_locked(by, count);
+    }
+    const char* expect(int64_t bytes) {
+        unseen hidden;
+        std::lock_guard lock(mutex_);
+        const char* problem = add_bytes(bytes);
+        // After all arrivals the phase may complete before this, on another day.
+        if (problem == nullptr && get(pending_) == 0) {
+            problem = "bytes are added to a phase that nobody has still to arrive in";
+        }
+        return problem;
     }
     const char* arrive_and_expect(agent_clock& by, int64_t bytes) {
         unseen hidden;
@@ -152,7 +162,15 @@ class barrier {
         by.known.join(completed_);
         return wait_result::done;
     }
-    // The same, but for at most a short while, as hardware does.
+    // Whether they are.
+    bool test(agent_clock& by, uint64_t phases) {
+        unseen hidden;
+        std::lock_guard lock(mutex_);
+        if (get(phase_) < phases) return false;
+        by.known.join(completed_);
+        return true;
+    }
+    // Until they are, but for at most a short while, as hardware does.
     bool try_wait(agent_clock& by, uint64_t phases) {
         unseen hidden;
         std::unique_lock lock(mutex_);
@@ -179,7 +197,12 @@ class barrier {
         if (get(bytes_) != 0) text += ", " + std::to_string(get(bytes_)) + " bytes outstanding";
         return text;
     }
-    int64_t bytes_outstanding() const { return get(bytes_); }
+    // Whether a phase has begun, or somebody waits for its end.
+    bool is_in_use() {
+        unseen hidden;
+        std::lock_guard lock(mutex_);
+        return get(pending_) != get(expected_) || get(bytes_) != 0 || waiters_ != 0;
+    }
 
     // The agent of the loads that complete here, and their epoch if they did so now.
     int agent() const { return agent_; }
@@ -207,12 +230,14 @@ class barrier {
         value.store(to, std::memory_order_relaxed);
     }
 
-    const char* arrive_locked(agent_clock& by) {
+    const char* arrive_locked(agent_clock& by, int count = 1) {
         progress_.count_event();
         arriving_.join(by.known);
         by.advance();
         if (get(pending_) == 0) return "it has had all the arrivals of this phase already";
-        set(pending_, get(pending_) - 1);
+        if (count < 1) return "arrivals are counted from 1";
+        if (get(pending_) < count) return "more arrivals at once than the phase still waits for";
+        set(pending_, get(pending_) - count);
         finish_phase_if_due();
         return nullptr;
     }

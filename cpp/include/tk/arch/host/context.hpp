@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "tk/arch/host/barrier.hpp"
+#include "tk/arch/host/products_in_flight.hpp"
 #include "tk/arch/host/settings.hpp"
+#include "tk/arch/host/tma_descriptor.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -48,31 +50,20 @@ class launch_state {
     std::vector<cluster_context*> clusters_;  // running
 };
 
-// Products issued and not waited for, and the accumulators they belong to.
-struct accumulator_in_flight {
-    float* registers = nullptr;  // poisoned until the last product is done
-    std::vector<float> values;   // what they really hold
-    int products = 0;
-};
-struct pending_product {
-    uint64_t reads_a = 0, reads_b = 0;  // tickets of the access log
-    void (*execute)(const pending_product&, float* values) = nullptr;
-    const void* a = nullptr;
-    const void* b = nullptr;
-    float* registers = nullptr;
-    bool accumulate = true;
-};
-
-// A TMA store: its tile is read at the read wait, and what was read is written at the wait.
-struct pending_store {
-    void (*read)(pending_store&) = nullptr;
-    void (*write)(const pending_store&) = nullptr;
-    const void* destination = nullptr;  // the descriptor
-    const void* tile = nullptr;
-    int col = 0, row = 0, batch = 0;
-    uint64_t reads = 0;  // ticket of the access log
-    bool is_read = false;
+// A TMA store: its boxes are read at the read wait, and what was read is written, or combined with
+// what is there, at the wait.
+struct store_box {
+    const tma_descriptor* map = nullptr;
+    tma_place at{};
+    int64_t address = 0;  // in the block's shared memory
+    uint64_t reads = 0;   // ticket of the access log
     std::vector<char> content;
+};
+struct pending_store {
+    std::vector<store_box> boxes;
+    // (in the tensor, in the tile, bytes); null: they are copied.
+    void (*combine)(char* to, const char* from, size_t bytes) = nullptr;
+    bool is_read = false;
 };
 
 struct block_context;
@@ -87,10 +78,10 @@ struct warp_context {
     std::atomic<uint64_t> waits_for_phases{0};
     std::atomic<bool> exited{false};
 
-    std::vector<std::unique_ptr<accumulator_in_flight>> accumulators;
-    std::deque<pending_product> products;
+    products_in_flight products;
     std::deque<pending_store> stores;
     std::vector<barrier*> unfenced_semaphores;
+    uint64_t cluster_phases = 0;    // to wait for, between cluster::arrive_all and wait_all; else 0
     std::vector<float> buffers[4];  // for the arithmetic of products
 
     warp_context(cluster_context* of_cluster, block_context* of_block, int number, int agent)
@@ -114,6 +105,7 @@ struct block_context {
     std::atomic<int> running_warps{0};
     access_log accesses;
     std::array<std::atomic<int>, 8> registers{};  // of a lane, by warpgroup
+    std::atomic<bool> waited_for_dependency{false};
 
     bool contains(const void* pointer, int64_t length = 1) const {
         const auto* at = static_cast<const char*>(pointer);

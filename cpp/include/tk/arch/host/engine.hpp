@@ -1,5 +1,6 @@
-// The copy engine of a cluster: a thread that carries out TMA loads some time after they were
-// issued, in no particular order, and completes them on their barriers.
+// The copy engine of a cluster: a thread that carries out TMA loads, and copies from block to
+// block, some time after they were issued, in no particular order, and completes them on their
+// barriers.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -11,23 +12,29 @@ TK_NAMESPACE_BEGIN
 
 namespace machine {
 
-struct load_copy {
-    void (*execute)(const load_copy&) = nullptr;
-    const void* descriptor = nullptr;
-    void* tile = nullptr;
-    int panel = 0, first_row = 0, rows = 0;  // the box, in the tile
-    int col = 0, row = 0, batch = 0;         // the box, in the tensor
-    barrier* completes = nullptr;
+// One box of a TMA load, or memory for another block of the cluster.
+struct async_copy {
+    void (*execute)(const async_copy&) = nullptr;
+    const tma_descriptor* map = nullptr;
+    tma_place at{};
+    char* memory = nullptr;        // shared memory of the block that gets it,
+    int64_t address = 0;           // and where in it
+    const char* source = nullptr;  // if it is another block's memory
+    int word = 0;                  // if it is a word that was told
     int64_t bytes = 0;
-    access_log* log = nullptr;  // of the block, and the ticket in it
+    barrier* completes = nullptr;
+    // The log of a block, and the ticket in it: of what is written, and of what is read.
+    access_log* log = nullptr;
     uint64_t ticket = 0;
+    access_log* source_log = nullptr;
+    uint64_t source_ticket = 0;
 };
 
 class copy_engine {
   public:
     copy_engine(cluster_context& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {}
 
-    void add(const load_copy& copy) {
+    void add(const async_copy& copy) {
         publish(this);
         unseen hidden;
         cluster_.progress.add_load();
@@ -39,7 +46,7 @@ class copy_engine {
     // Until `stop`.
     void run() {
         for (;;) {
-            load_copy copy;
+            async_copy copy;
             {
                 unseen hidden;
                 std::unique_lock lock(mutex_);
@@ -52,10 +59,13 @@ class copy_engine {
             }
             observe(this);
             copy.execute(copy);
-            copy.log->finish(copy.ticket, copy.completes->load_epoch());
+            const uint32_t epoch = copy.completes->load_epoch();
+            copy.log->finish(copy.ticket, epoch);
+            if (copy.source_log != nullptr) copy.source_log->finish(copy.source_ticket, epoch);
             copy.completes->publish_arrival();
             if (const char* problem = copy.completes->complete_bytes(copy.bytes)) {
-                cluster_.launch.fail("a TMA load into " + copy.completes->name() + ": " + problem);
+                cluster_.launch.fail("an asynchronous copy into " + copy.completes->name() + ": " +
+                                     problem);
             }
             if (cluster_.progress.finish_load()) {
                 cluster_.launch.fail("deadlock: " + cluster_.describe_waits());
@@ -86,7 +96,7 @@ class copy_engine {
     std::mt19937_64 random_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<load_copy> waiting_;
+    std::vector<async_copy> waiting_;
     bool stop_ = false;
 };
 

@@ -18,6 +18,7 @@ struct kernel_type {
     int warps = 0;
     int grid = 1, cluster_blocks = 1;
     int64_t shared_bytes = 0;
+    bool programmatic = false;
 };
 
 class grid_run {
@@ -136,7 +137,7 @@ class grid_run {
                     if (made.warps_left.fetch_sub(1) == 1) {
                         if (made.engine.stop() != 0 && !state_.failed()) {
                             state_.fail("cluster " + std::to_string(made.cluster.index) +
-                                        " ended with TMA loads under way");
+                                        " ended with asynchronous copies under way");
                         }
                     }
                     end_thread(made);
@@ -172,21 +173,30 @@ class grid_run {
     }
 
     // What a warp may not leave behind.
-    static void exit_warp(warp_context& warp) {
+    void exit_warp(warp_context& warp) const {
         if (!warp.products.empty()) fail("exits with matrix products in flight");
         for (const pending_store& store : warp.stores) {
             if (!store.is_read) {
                 fail("exits while a TMA store has still to read its tile (store_async_read_wait)");
             }
         }
+        if (warp.cluster_phases != 0) {
+            fail("exits between cluster::arrive_all and cluster::wait_all");
+        }
         advance_stores(0, 0);
         block_context& block = *warp.block;
         observe(&warp.cluster->exits);
+        block.accesses.exit(warp.clock.known);  // before the count: the last one asks of all
         const bool last = block.running_warps.fetch_sub(1) == 1;
-        const std::string problem = block.accesses.exit(warp.clock.known, last);
+        const std::string problem = last ? block.accesses.after_exit() : std::string();
         if (!problem.empty()) fail("is the last to exit, but " + problem);
         const std::string registers = block.check_registers();
         if (last && !registers.empty()) fail("in its block, " + registers);
+        if (last && kernel_.programmatic && !block.waited_for_dependency) {
+            fail(
+                "its block, of a programmatic launch, has not waited for the kernel before it "
+                "(wait_dependency)");
+        }
 #if defined(TK_HOST_THREAD_SANITIZER)
         // To TSan the memory is gone now, for the other blocks of the cluster too.
         if (last) poison(block.memory, size_t(block.bytes));

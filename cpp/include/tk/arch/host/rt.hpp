@@ -14,8 +14,9 @@ struct rv {
     static constexpr vector_layout layout = Layout;
     static_assert(Layout == vector_layout::naive || Length % 8 == 0,
                   "rv: the length must be a multiple of 8");
-    static_assert(Layout != vector_layout::orthogonal || Length % 16 == 0,
-                  "rv: the length of an orthogonal vector must be a multiple of 16");
+    static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
+                      Length % 16 == 0,
+                  "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
     static constexpr int elements = Length;
 
     alignas(32) T data[elements];
@@ -49,8 +50,8 @@ struct rt {
     static constexpr int elements = Rows * Cols;
 
     // A value for each column, and for each row.
-    using row_vec = rv<T, Cols, is_row ? vector_layout::aligned : vector_layout::orthogonal>;
-    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : vector_layout::aligned>;
+    using row_vec = rv<T, Cols, is_row ? detail::aligned_to<T> : vector_layout::orthogonal>;
+    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : detail::aligned_to<T>>;
 
     alignas(32) T data[elements];
 

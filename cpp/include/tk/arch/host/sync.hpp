@@ -1,18 +1,12 @@
-// Synchronisation on the host: who a warp is, semaphores (mbarrier), named barriers, clusters,
-// proxy fences. Every operation takes the line it was called from, for `machine::sabotage`.
+// Synchronisation on the host: who a warp is, clusters, named barriers, arrivals, proxy fences,
+// dependent launches. Every operation takes the line it was called from, for `machine::sabotage`.
 #pragma once
-#include <source_location>
+#include <utility>
 
-#include "tk/arch/host/context.hpp"
-#include "tk/arch/host/sabotage.hpp"
+#include "tk/arch/host/semaphore.hpp"
 #include "tk/tile/register_tile.hpp"
 
 TK_NAMESPACE_BEGIN
-
-// As large as an mbarrier; names one of the block's barrier objects once initialised.
-struct semaphore {
-    uint64_t value;
-};
 
 namespace detail {
 inline int warp_index() { return machine::self().index; }
@@ -25,43 +19,42 @@ inline char* shared_memory() { return machine::self().block->memory; }
 
 namespace machine {
 
-// The barrier behind a semaphore of the calling warp's block, or the one at the same place in
-// another block of the cluster.
-inline barrier& barrier_of(const semaphore& sem, block_context& target) {
-    block_context& own = *self().block;
-    if (!own.contains(&sem, sizeof(sem))) fail("a semaphore is not in the block's shared memory");
-    const auto* there = reinterpret_cast<const semaphore*>(target.memory + own.offset_of(&sem));
-    const uint64_t value = there->value;
-    const uint64_t index = value & 0xffffffff;
-    if (value >> 32 != block_context::semaphore_mark || index >= block_context::max_semaphores ||
-        target.semaphores[index].load(std::memory_order_relaxed) == nullptr) {
-        fail("the semaphore at byte " + std::to_string(own.offset_of(&sem)) + " of block " +
-             std::to_string(target.index) + " is used before init_semaphores");
-    }
-    barrier& found = *target.semaphores[index].load(std::memory_order_relaxed);
-    if (!found.is_known_to(self().clock)) {
-        fail(found.name() + " of block " + std::to_string(target.index) +
-             " is used by a warp that nothing tells of its initialisation (cluster::sync)");
-    }
-    return found;
+// Both halves of a barrier of the cluster.
+inline void arrive_in_cluster() {
+    warp_context& warp = self();
+    barrier& all = *warp.cluster->all_warps;
+    if (warp.cluster_phases != 0) fail("arrives twice at the cluster's barrier without a wait");
+    ++warp.clock.lane_meetings;
+    warp.cluster_phases = all.phase() + 1;  // it cannot pass without this arrival
+    publish(&warp.cluster->exits);
+    require(all, all.arrive(warp.clock));
 }
-inline barrier& barrier_of(const semaphore& sem) { return barrier_of(sem, *self().block); }
-
-// Other blocks and TMA see an initialised semaphore only after `fence_semaphore_init`.
-inline void require_fenced(const barrier& at) {
-    if (!at.fenced()) {
-        fail(at.name() + " is used from another block or by TMA without fence_semaphore_init");
-    }
+inline void wait_in_cluster() {
+    warp_context& warp = self();
+    if (warp.cluster_phases == 0) fail("cluster::wait_all without cluster::arrive_all");
+    wait_for(*warp.cluster->all_warps, std::exchange(warp.cluster_phases, 0));
+    observe(&warp.cluster->fences);
 }
 
-inline void delay() {
-    const int most = settings().max_delay_microseconds.load(std::memory_order_relaxed);
-    if (most == 0) return;
-    static thread_local uint64_t state = reinterpret_cast<uintptr_t>(&state);
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    if (state >> 60 != 0) return;  // one in sixteen
-    timespec time{0, long(state >> 32 & 0xffff) % (most * 1000L + 1)};
-    nanosleep(&time, nullptr);
+// Who meets at a named barrier, if not the warps of one group: any of the block's, or two groups
+// of which one passes its turn to the other.
+constexpr int any_warps = -3, turn = -2;
+
+inline barrier& arrive_named(int id, int warps, int group, uint64_t& phase) {
+    delay();
+    if (id < 1 || id > 15) {
+        fail("named barrier " + std::to_string(id) + " is not one of 1 to 15");
+    }
+    warp_context& warp = self();
+    if (warps < 1 || warps > int(warp.block->warps.size())) {
+        fail("named barrier " + std::to_string(id) + " of " + std::to_string(warps) +
+             " warps, in a block of " + std::to_string(warp.block->warps.size()));
+    }
+    ++warp.clock.lane_meetings;
+    barrier& at = warp.block->named[size_t(id)];
+    at.publish_arrival();
+    require(at, at.meet(warp.clock, warps, group, phase));
+    return at;
 }
 
 }  // namespace machine
@@ -77,18 +70,31 @@ inline int count() { return machine::self().cluster->count; }
 // (`fence_semaphore_init`), and nothing else.
 inline void sync(const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("cluster::sync", where)) return;
-    machine::warp_context& warp = machine::self();
-    machine::barrier& all = *warp.cluster->all_warps;
-    ++warp.clock.lane_meetings;
-    const uint64_t phases = all.phase() + 1;  // it cannot pass without this arrival
-    machine::publish(&warp.cluster->exits);
-    machine::require(all, all.arrive(warp.clock));
-    machine::wait_for(all, phases);
-    machine::observe(&warp.cluster->fences);
+    machine::arrive_in_cluster();
+    machine::wait_in_cluster();
 }
 
-// One arrival of the calling warp at the same semaphore of every block in `mask`.
-inline void arrive(semaphore& sem, uint32_t mask,
+// The same in two halves, which every thread calls in turn, with work of its own in between. After
+// `arrive_all` and `wait_all` a thread sees all that the others wrote before they arrived;
+// `arrive_all_relaxed` orders what `sync` orders.
+inline void arrive_all(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("cluster::arrive_all", where)) return;
+    machine::self().cluster->all_warps->publish_arrival();
+    machine::arrive_in_cluster();
+}
+inline void arrive_all_relaxed(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("cluster::arrive_all_relaxed", where)) return;
+    machine::arrive_in_cluster();
+}
+inline void wait_all(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("cluster::wait_all", where)) return;
+    machine::wait_in_cluster();
+}
+
+// `count` arrivals of the calling warp at the same semaphore of every block in `mask`. No memory of
+// this warp's is released to the other blocks: what it tells them is that its asynchronous reads
+// are done.
+inline void arrive(semaphore& sem, uint32_t mask, int count,
                    const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("cluster::arrive", where)) return;
     machine::delay();
@@ -107,75 +113,36 @@ inline void arrive(semaphore& sem, uint32_t mask,
             block.accesses.note_remote_arrival(machine::self().clock);
         }
         at.publish_arrival();
-        machine::require(at, at.arrive(machine::self().clock));
+        machine::require(at, at.arrive(machine::self().clock, count));
     }
+}
+// One arrival.
+inline void arrive(semaphore& sem, uint32_t mask,
+                   const std::source_location where = std::source_location::current()) {
+    arrive(sem, mask, 1, where);
 }
 
 }  // namespace cluster
 
-// --- Semaphores (PTX ISA, "mbarrier") ---
+// --- Named barriers of any of the block's warps ---
 
-// Called by one warp, for up to 32 in a row; visible to the block (and the cluster) after
-// `fence_semaphore_init` and `cluster::sync`. The name is for messages.
-inline void init_semaphores(semaphore* sems, int count, int arrivals,
-                            const char* name = "semaphore",
-                            const std::source_location where = std::source_location::current()) {
-    if (machine::sabotage::drops("init_semaphores", where)) return;
-    machine::warp_context& warp = machine::self();
-    machine::block_context& block = *warp.block;
-    if (count < 0 || count > 32) {
-        machine::fail("init_semaphores: " + std::to_string(count) + " semaphores at once");
-    }
-    if (!block.contains(sems, int64_t(sizeof(semaphore)) * count)) {
-        machine::fail("init_semaphores: " + std::string(name) + " is not in the shared memory");
-    }
-    if (arrivals < 1 || arrivals >= 1 << 20) {
-        machine::fail("init_semaphores: " + std::to_string(arrivals) + " arrivals at " + name);
-    }
-    for (int i = 0; i < count; ++i) {
-        const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
-        if (number >= machine::block_context::max_semaphores) {
-            machine::fail("init_semaphores: more than 256 semaphores in a block");
-        }
-        auto* made = new machine::barrier(warp.cluster->progress, name, i, arrivals,
-                                          warp.cluster->agents.fetch_add(1));
-        made->set_initialised(warp.clock);
-        block.semaphores[size_t(number)].store(made, std::memory_order_relaxed);
-        sems[i].value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
-        warp.unfenced_semaphores.push_back(made);
-    }
-}
-
-// Orders the initialisations before arrivals from other blocks and from TMA.
-inline void fence_semaphore_init(
-    const std::source_location where = std::source_location::current()) {
-    if (machine::sabotage::drops("fence_semaphore_init", where)) return;
-    for (machine::barrier* each : machine::self().unfenced_semaphores) each->set_fenced();
-    machine::self().unfenced_semaphores.clear();
-    machine::publish(&machine::self().cluster->fences);
-}
-
-inline bool try_wait(semaphore& sem, int phase,
-                     const std::source_location where = std::source_location::current()) {
-    if (machine::sabotage::drops("try_wait", where)) return true;
-    machine::warp_context& warp = machine::self();
-    machine::barrier& at = machine::barrier_of(sem);
-    if (warp.cluster->progress.failed()) throw machine::launch_aborted{};
-    const uint64_t phases = at.phases_for(phase);
-    const bool done = at.try_wait(warp.clock, phases);
-    if (done) at.observe_phases(phases);
-    warp.waits_for_phases.store(phases, std::memory_order_relaxed);
-    warp.waits_for.store(done ? nullptr : &at, std::memory_order_relaxed);
-    return done;
-}
-
-inline void wait(semaphore& sem, int phase,
+namespace named_barrier {
+// Barrier `id` (1 to 15) of any `warps` warps of the block, each of which calls one of these:
+// `sync` waits for the others, `arrive` does not.
+inline void sync(int id, int warps,
                  const std::source_location where = std::source_location::current()) {
-    if (machine::sabotage::drops("wait", where)) return;
-    machine::delay();
-    machine::barrier& at = machine::barrier_of(sem);
-    machine::wait_for(at, at.phases_for(phase));
+    if (machine::sabotage::drops("named_barrier::sync", where)) return;
+    uint64_t phase = 0;
+    machine::barrier& at = machine::arrive_named(id, warps, machine::any_warps, phase);
+    machine::wait_for(at, phase + 1);
 }
+inline void arrive(int id, int warps,
+                   const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("named_barrier::arrive", where)) return;
+    uint64_t phase = 0;
+    machine::arrive_named(id, warps, machine::any_warps, phase);
+}
+}  // namespace named_barrier
 
 namespace detail {
 
@@ -194,31 +161,61 @@ struct sync_ops {
         meet(id);
     }
 
+    // The half of `sync` that does not wait, for the warps of the group that need not: the barrier
+    // is complete when each warp of the group has called one of the two.
+    static void arrive(int id, const std::source_location where = std::source_location::current()) {
+        static_assert(Warps > 1, "arrive(id) is an operation of a group of several warps");
+        if (machine::sabotage::drops("group::arrive", where)) return;
+        uint64_t phase = 0;
+        machine::arrive_named(id, Warps, groupid(), phase);
+    }
+
+    // True for one lane of the warp: here for the warp.
+    static bool elect() {
+        static_assert(Warps == 1, "elect is an operation of one warp");
+        return true;
+    }
+
     // A turn that one group passes to another of its size, over a named barrier: `pass_turn` does
     // not wait, `await_turn` does.
     static void pass_turn(int id,
                           const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops("pass_turn", where)) return;
         uint64_t phase = 0;
-        arrive_named(id, Warps * 2, turn, phase);
+        machine::arrive_named(id, Warps * 2, machine::turn, phase);
     }
     static void await_turn(int id,
                            const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops("await_turn", where)) return;
         uint64_t phase = 0;
-        machine::barrier& at = arrive_named(id, Warps * 2, turn, phase);
+        machine::barrier& at = machine::arrive_named(id, Warps * 2, machine::turn, phase);
         machine::wait_for(at, phase + 1);
     }
 
-    // One arrival of every warp of the group.
+    // One arrival of every warp of the group, or `count` of each.
     static void arrive(semaphore& sem,
+                       const std::source_location where = std::source_location::current()) {
+        arrive(sem, 1, where);
+    }
+    static void arrive(semaphore& sem, int count,
                        const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops("arrive", where)) return;
         machine::delay();
         ++machine::self().clock.lane_meetings;
         machine::barrier& at = machine::barrier_of(sem);
         at.publish_arrival();
-        machine::require(at, at.arrive(machine::self().clock));
+        machine::require(at, at.arrive(machine::self().clock, count));
+    }
+
+    // Makes the phase wait for `bytes` more of TMA loads, without an arrival.
+    static void add_expected_bytes(
+        semaphore& sem, int bytes,
+        const std::source_location where = std::source_location::current()) {
+        static_assert(Warps == 1, "add_expected_bytes is an operation of one warp");
+        if (machine::sabotage::drops("add_expected_bytes", where)) return;
+        machine::barrier& at = machine::barrier_of(sem);
+        machine::require_fenced(at);
+        machine::require(at, at.expect(bytes));
     }
 
     // One arrival of the calling warp, which also makes the phase wait for `bytes` of TMA loads.
@@ -265,26 +262,12 @@ struct sync_ops {
     }
 
   private:
-    static constexpr int turn = -2;  // two groups meet, on purpose
-
-    static machine::barrier& arrive_named(int id, int warps, int group, uint64_t& phase) {
-        machine::delay();
-        if (id < 1 || id > 15) {
-            machine::fail("named barrier " + std::to_string(id) + " is not one of 1 to 15");
-        }
-        machine::warp_context& warp = machine::self();
-        ++warp.clock.lane_meetings;
-        machine::barrier& at = warp.block->named[size_t(id)];
-        at.publish_arrival();
-        machine::require(at, at.meet(warp.clock, warps, group, phase));
-        return at;
-    }
     static void meet(int id) {
         if constexpr (Warps == 1) {
             ++machine::self().clock.lane_meetings;
         } else {
             uint64_t phase = 0;
-            machine::barrier& at = arrive_named(id, Warps, groupid(), phase);
+            machine::barrier& at = machine::arrive_named(id, Warps, groupid(), phase);
             machine::wait_for(at, phase + 1);
         }
     }
@@ -300,6 +283,19 @@ inline void fence_async_proxy(const std::source_location where = std::source_loc
     if (machine::sabotage::drops("fence_async_proxy", where)) return;
     machine::warp_context& warp = machine::self();
     warp.block->accesses.fence(warp.clock);
+}
+
+// --- Programmatic dependent launch (PTX ISA, "griddepcontrol"; `launch_config::programmatic`) ---
+
+// The kernel after this one in the stream may start, once every block has said so or exited. Here
+// it starts after this one whatever is said.
+inline void launch_dependents() { machine::self(); }
+// Until the kernel before this one has ended, and what it wrote is visible. By every thread that
+// needs that, or that tells others. Here it has ended already: a read that comes too early is not
+// seen, but a block of a programmatic launch that never waits is.
+inline void wait_dependency(const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("wait_dependency", where)) return;
+    machine::self().block->waited_for_dependency.store(true, std::memory_order_relaxed);
 }
 
 // --- Registers (PTX ISA, "setmaxnreg"): only counted; `block_context::check_registers` ---

@@ -61,7 +61,7 @@ inline void note_bytes(const void* address, int64_t bytes, bool writes, const ch
 // bytes for themselves.
 template <shared_tile S>
 void note_rows(const S& tile, int first, int count, bool writes, const char* operation) {
-    constexpr int size = int(sizeof(typename S::dtype)), width = 16 / size;
+    constexpr int size = int(sizeof(typename S::dtype)), width = std::min(16 / size, S::cols);
     if constexpr (S::cols % S::panel_cols == 0) {
         for (int panel = 0; panel < S::panels; ++panel) {
             note_bytes(tile.panel_address(panel, first), int64_t(count) * S::panel_cols * size,
@@ -70,7 +70,8 @@ void note_rows(const S& tile, int first, int count, bool writes, const char* ope
     } else {
         for (int row = first; row < first + count; ++row) {
             for (int col = 0; col < S::cols; col += width) {
-                note_bytes(tile.data + tile.index(row, col), 16, writes, operation, &tile_name<S>);
+                note_bytes(tile.data + tile.index(row, col), width * size, writes, operation,
+                           &tile_name<S>);
             }
         }
     }

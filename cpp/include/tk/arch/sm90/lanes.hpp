@@ -25,11 +25,11 @@ TK_DEVICE float combine_lanes(float value, F&& f) {
 // f over what the lanes have of a vector, each element once.
 template <register_vector V, class F>
 TK_DEVICE float combine_vector(float value, F&& f) {
-    if constexpr (V::layout == vector_layout::aligned) {
+    if constexpr (V::layout == vector_layout::aligned || V::layout == vector_layout::aligned_4) {
         return combine_lanes<lanes_of::group>(value, f);
     } else if constexpr (V::layout == vector_layout::orthogonal) {
         return combine_lanes<lanes_of::place>(value, f);
-    } else if constexpr (V::length % 32 == 0) {
+    } else if constexpr (V::length >= 32) {
         return combine_lanes<lanes_of::warp>(value, f);
     } else {  // lanes from Length on have nothing
         float result = __shfl_sync(0xffffffff, value, 0);

@@ -23,7 +23,8 @@ struct memory_ops {
             const auto [row, col] = rows_fastest ? dealt_place_by_rows<8, S::rows>(i)
                                                  : dealt_place<8, S::rows, S::cols>(i);
             // Lanes of the next panel begin with the second half: the first would meet the others'.
-            const bool swaps = !rows_fastest && first_unit<S::panel_cols>(col) == 1;
+            const bool swaps =
+                S::cols > S::panel_cols && !rows_fastest && first_unit<S::panel_cols>(col) == 1;
             const int offset = S::offset(row, col), begin = offset ^ (swaps ? 4 : 0);
             const float4 a = *reinterpret_cast<const float4*>(src.data + begin);
             const float4 b = *reinterpret_cast<const float4*>(src.data + (begin ^ 4));

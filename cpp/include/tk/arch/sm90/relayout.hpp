@@ -113,25 +113,31 @@ TK_DEVICE void relabel(D& dst, const A& src) {
 // Where a vector's element is: the first lane that holds it, and its index there.
 template <vector_layout Layout>
 TK_DEVICE int holder_of(int position) {
-    return Layout == vector_layout::naive     ? position % 32
-           : Layout == vector_layout::aligned ? position % 8 / 2
-                                              : position % 8 * 4;
+    return Layout == vector_layout::naive       ? position % 32
+           : Layout == vector_layout::aligned   ? position % 8 / 2
+           : Layout == vector_layout::aligned_4 ? position % 16 / 4
+                                                : position % 8 * 4;
 }
 template <vector_layout Layout>
 TK_DEVICE constexpr int index_of(int position) {
-    return Layout == vector_layout::naive     ? position / 32
-           : Layout == vector_layout::aligned ? position / 8 * 2 + position % 2
-                                              : position / 8;
+    return Layout == vector_layout::naive       ? position / 32
+           : Layout == vector_layout::aligned   ? position / 8 * 2 + position % 2
+           : Layout == vector_layout::aligned_4 ? position / 16 * 4 + position % 4
+                                                : position / 8;
 }
 
 // Every element is asked of a lane that holds it; which of its registers that is depends on the
 // asking lane, so each that it may be is shuffled.
 template <register_vector D, register_vector A>
 TK_DEVICE void rearrange(D& dst, const A& src) {
-    constexpr int span = D::layout == vector_layout::naive ? 32 : 8;
+    constexpr int span = D::layout == vector_layout::naive       ? 32
+                         : D::layout == vector_layout::aligned_4 ? 16
+                                                                 : 8;
     TK_UNROLL
     for (int i = 0; i < D::elements; ++i) {
-        const int first = D::layout == vector_layout::aligned ? i / 2 * 8 : i * span;
+        const int first = D::layout == vector_layout::aligned     ? i / 2 * 8
+                          : D::layout == vector_layout::aligned_4 ? i / 4 * 16
+                                                                  : i * span;
         const int position = D::position(i);
         float value = 0.0f;
         TK_UNROLL

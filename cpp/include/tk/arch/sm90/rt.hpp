@@ -15,8 +15,9 @@ struct rv {
     static constexpr vector_layout layout = Layout;
     static_assert(Layout == vector_layout::naive || Length % 8 == 0,
                   "rv: the length must be a multiple of 8");
-    static_assert(Layout != vector_layout::orthogonal || Length % 16 == 0,
-                  "rv: the length of an orthogonal vector must be a multiple of 16");
+    static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
+                      Length % 16 == 0,
+                  "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
     static constexpr int elements = detail::vector_elements<Layout>(Length);
 
     alignas(4) T data[elements];
@@ -32,7 +33,7 @@ struct rv {
     // Whether the calling lane is the first of those that hold the same.
     static TK_DEVICE bool is_owner() {
         return Layout == vector_layout::naive ||
-               (Layout == vector_layout::aligned ? detail::lane() < 4 : detail::lane() % 4 == 0);
+               (Layout == vector_layout::orthogonal ? detail::lane() % 4 == 0 : detail::lane() < 4);
     }
     // f(index into data, element of the vector) for all that the calling lane holds.
     template <class F>
@@ -65,8 +66,8 @@ struct rt {
     static constexpr int elements = Rows * Cols / 32;  // of one lane
 
     // A value for each column, and for each row.
-    using row_vec = rv<T, Cols, is_row ? vector_layout::aligned : vector_layout::orthogonal>;
-    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : vector_layout::aligned>;
+    using row_vec = rv<T, Cols, is_row ? detail::aligned_to<T> : vector_layout::orthogonal>;
+    using col_vec = rv<T, Rows, is_row ? vector_layout::orthogonal : detail::aligned_to<T>>;
 
     alignas(4) T data[elements];
 
@@ -93,6 +94,15 @@ struct rt {
             cute::Stride<cute::Stride<Int<neighbours * along>, Int<across>>,
                          cute::Stride<Int<along>, Int<8 * across>, Int<4 * neighbours * along>,
                                       Int<16 * across>>>>{};
+    }
+
+    // The place in the warp's tile of the 16 bytes that lane l gives to `ldmatrix` and `stmatrix`
+    // for blocks (across, along) and (across, along + 1), which are four 8x8 matrices of 16-bit
+    // pairs: row l % 8 of matrix l / 8. Odd matrices are the upper half across, matrices 2 and 3
+    // the next block along.
+    static TK_HOST_DEVICE constexpr coord matrix_row(int l, int across, int along) {
+        const auto at = detail::matrix_place<is_row, is_row ? 4 * neighbours : 8>(l, across, along);
+        return {0, at.row, at.col};
     }
 
     static TK_DEVICE constexpr int index(int across, int along, int upper, int neighbour) {

@@ -47,6 +47,13 @@ TK_DEVICE void sync() {
     cute::cluster_wait();
 }
 
+// The same in two halves, which every thread calls in turn, with work of its own in between. After
+// `arrive_all` and `wait_all` a thread sees all that the others wrote before they arrived;
+// `arrive_all_relaxed` orders what `sync` orders.
+TK_DEVICE void arrive_all() { cute::cluster_arrive(); }
+TK_DEVICE void arrive_all_relaxed() { cute::cluster_arrive_relaxed(); }
+TK_DEVICE void wait_all() { cute::cluster_wait(); }
+
 // One arrival of the calling warp at the same semaphore of every block in `mask`. No memory of this
 // warp's is released to the other blocks: what it tells them is that its asynchronous reads are
 // done. (Release at cluster scope would cost a fence through L2 each time.)
@@ -63,6 +70,20 @@ TK_DEVICE void arrive(semaphore& sem, uint32_t mask) {
             : "memory");
     }
 }
+// `count` arrivals at once.
+TK_DEVICE void arrive(semaphore& sem, uint32_t mask, int count) {
+    const uint32_t lane = uint32_t(detail::lane());
+    if ((mask >> lane) & 1u) {
+        asm volatile(
+            "{\n"
+            ".reg .b32 remote;\n"
+            "mapa.shared::cluster.u32 remote, %0, %1;\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [remote], %2;\n"
+            "}\n" ::"r"(detail::shared_address(&sem)),
+            "r"(lane), "r"(count)
+            : "memory");
+    }
+}
 }  // namespace cluster
 
 // --- Semaphores (PTX ISA, "mbarrier") ---
@@ -76,11 +97,38 @@ TK_DEVICE void init_semaphores(semaphore* sems, int count, int arrivals, const c
                      "r"(arrivals));
     }
 }
+// One of them.
+TK_DEVICE void init_semaphore(semaphore& sem, int arrivals, const char* name = nullptr) {
+    init_semaphores(&sem, 1, arrivals, name);
+}
+// Makes the memory of a semaphore free for other uses. By one warp, when nobody waits for it and
+// nothing will arrive at it any more.
+TK_DEVICE void invalidate_semaphore(semaphore& sem) {
+    if (detail::lane() == 0) {
+        asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(detail::shared_address(&sem))
+                     : "memory");
+    }
+}
 // Orders the initialisations before arrivals from other blocks and from TMA.
 TK_DEVICE void fence_semaphore_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Whether the phase is complete: at once, or after a while in which the hardware lets the thread
+// sleep.
+TK_DEVICE bool test_wait(semaphore& sem, int phase) {
+    uint32_t done;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(done)
+        : "r"(detail::shared_address(&sem)), "r"(phase)
+        : "memory");
+    return done != 0;
+}
 TK_DEVICE bool try_wait(semaphore& sem, int phase) {
     uint32_t done;
     asm volatile(
@@ -98,6 +146,19 @@ TK_DEVICE void wait(semaphore& sem, int phase) {
     while (!try_wait(sem, phase)) {
     }
 }
+
+// --- Named barriers of any of the block's warps ---
+
+namespace named_barrier {
+// Barrier `id` (1 to 15) of any `warps` warps of the block, each of which calls one of these:
+// `sync` waits for the others, `arrive` does not.
+TK_DEVICE void sync(int id, int warps) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(warps * 32) : "memory");
+}
+TK_DEVICE void arrive(int id, int warps) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(warps * 32) : "memory");
+}
+}  // namespace named_barrier
 
 namespace detail {
 template <int Warps>
@@ -117,6 +178,19 @@ struct sync_ops {
         }
     }
 
+    // The half of `sync` that does not wait, for the warps of the group that need not: the barrier
+    // is complete when each warp of the group has called one of the two.
+    static TK_DEVICE void arrive(int id) {
+        static_assert(Warps > 1, "arrive(id) is an operation of a group of several warps");
+        asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(Warps * 32) : "memory");
+    }
+
+    // True for one lane of the warp.
+    static TK_DEVICE bool elect() {
+        static_assert(Warps == 1, "elect is an operation of one warp");
+        return cute::elect_one_sync() != 0;
+    }
+
     // A turn that one group passes to another of its size, over a named barrier: `pass_turn` does
     // not wait, `await_turn` does.
     static TK_DEVICE void pass_turn(int id) {
@@ -131,6 +205,27 @@ struct sync_ops {
         __syncwarp();
         if (lane() == 0) {
             asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&sem))
+                         : "memory");
+        }
+    }
+
+    // `count` arrivals of every warp of the group.
+    static TK_DEVICE void arrive(semaphore& sem, int count) {
+        __syncwarp();
+        if (lane() == 0) {
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&sem)),
+                         "r"(count)
+                         : "memory");
+        }
+    }
+
+    // Makes the phase wait for `bytes` more of TMA loads, without an arrival.
+    static TK_DEVICE void add_expected_bytes(semaphore& sem, int bytes) {
+        static_assert(Warps == 1, "add_expected_bytes is an operation of one warp");
+        if (lane() == 0) {
+            asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(
+                             shared_address(&sem)),
+                         "r"(bytes)
                          : "memory");
         }
     }
@@ -185,6 +280,18 @@ struct sync_ops {
 // Between ordinary stores to shared memory and an asynchronous read of them (TMA store, WGMMA):
 // by every writing thread, before the barrier that tells the reader.
 TK_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// --- Programmatic dependent launch (PTX ISA, "griddepcontrol"; `launch_config::programmatic`) ---
+
+// The kernel after this one in the stream may start, once every block has said so or exited.
+TK_DEVICE void launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+// Until the kernel before this one has ended, and what it wrote is visible. By every thread that
+// needs that, or that tells others.
+TK_DEVICE void wait_dependency() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+// --- Registers (PTX ISA, "setmaxnreg") ---
 
 template <int Registers>
 TK_DEVICE void increase_registers() {

@@ -1,123 +1,186 @@
-// Tensor memory accelerator on sm90: descriptors, loads that complete on a semaphore, multicast
-// over a cluster, and stores in bulk groups (PTX ISA, "cp.async.bulk.tensor").
+// Tensor memory accelerator on sm90: loads that complete on a semaphore, multicast over a cluster,
+// prefetches, and stores and reductions in bulk groups (PTX ISA, "cp.async.bulk.tensor").
 #pragma once
-#include <cuda.h>
-
-#include "tk/arch/sm90/sync.hpp"
+#include "tk/arch/sm90/tma_instructions.hpp"
 #include "tk/tile/gl.hpp"
+#include "tk/tile/tma_checks.hpp"
 
 TK_NAMESPACE_BEGIN
-
-using tma_descriptor = CUtensorMap;
-
-// A global tensor that is copied in tiles of type S.
-template <class T, shared_tile S>
-using gl = gl_tma<T, S, tma_descriptor>;
 
 namespace tma {
 
 namespace detail {
 
-// The policies that `createpolicy.fractional` gives for a whole tensor, as CUTLASS has them
-// (cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90).
-TK_DEVICE uint64_t cache_policy(eviction keep) {
-    return keep == eviction::first ? 0x12F0000000000000ull : 0x1000000000000000ull;
-}
+using tk::sm90::detail::lane;
 
-template <bool Multicast>
-TK_DEVICE void load_box(void* destination, const tma_descriptor& descriptor, int col, int row,
-                        int batch, semaphore& bar, uint16_t mask, uint64_t policy) {
-    const uint32_t to = tk::sm90::detail::shared_address(destination);
-    const uint32_t barrier = tk::sm90::detail::shared_address(&bar);
-    if constexpr (Multicast) {
-        asm volatile(
-            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-            ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(to),
-            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch), "h"(mask), "l"(policy)
-            : "memory");
-    } else {
-        asm volatile(
-            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-            ".L2::cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
-            "l"(&descriptor), "r"(barrier), "r"(col), "r"(row), "r"(batch), "l"(policy)
-            : "memory");
-    }
-}
+TK_DEVICE uint64_t cache_policy(eviction keep) { return uint64_t(uint32_t(keep)) << 32; }
 
-// The boxes of this block's part of a tile; the number of parts is a power of two.
-template <bool Multicast, class T, shared_tile S>
-TK_DEVICE void load_part(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
-                         const multicast& share) {
-    const int batch = src.batch_coord(at.batch);
-    const uint64_t policy = cache_policy(src.keep);
-    const int log_parts = Multicast ? 31 - __clz(share.parts) : 0;
+// f(destination or source of a box, its column, row and panel relative to the copy's corner) for
+// the boxes of part `share.part` of an object; the number of parts is a power of two.
+template <bool Shared, class G, shared_tile S, class F>
+TK_DEVICE void for_boxes(S& tile, const multicast& share, F&& f) {
+    const int log_parts = Shared ? 31 - __clz(share.parts) : 0;
     if constexpr (S::panels == 1) {
-        const int first = Multicast ? share.part * (S::rows >> log_parts) : 0;
-        load_box<Multicast>(dst.data + first * S::panel_cols, src.descriptor, at.col,
-                            at.row + first, batch, bar, share.mask, policy);
+        const int first = Shared ? share.part * (S::rows >> log_parts) : 0;
+        f(tile.panel_address(0, first), 0, first, 0);
     } else {
         const bool by_panel = ((S::panels >> log_parts) << log_parts) == S::panels;
         const int panels = by_panel ? S::panels >> log_parts : S::panels;
         const int panel_0 = by_panel ? share.part * panels : 0;
         const int row_0 = by_panel ? 0 : share.part * (S::rows >> log_parts);
-        TK_NO_UNROLL
-        for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
-            load_box<Multicast>(dst.data + (panel * S::rows + row_0) * S::panel_cols,
-                                src.descriptor, at.col + panel * S::panel_cols, at.row + row_0,
-                                batch, bar, share.mask, policy);
+        if constexpr (G::template copies_in_one_box<std::remove_const_t<S>>) {
+            f(tile.panel_address(panel_0, row_0), 0, row_0, panel_0);
+        } else {
+            TK_NO_UNROLL
+            for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
+                f(tile.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
+            }
         }
     }
+}
+template <bool Shared, class G, shared_vector V, class F>
+TK_DEVICE void for_boxes(V& vector, const multicast& share, F&& f) {
+    using box = tma_box<std::remove_const_t<V>>;
+    const int log_parts = Shared ? 31 - __clz(share.parts) : 0;
+    const int count = box::boxes >> log_parts, first = Shared ? share.part * count : 0;
+    TK_NO_UNROLL
+    for (int i = first; i < first + count; ++i) f(&vector.data[i * box::cols], i * box::cols, 0, 0);
+}
+
+// The coordinates of a box, for `f`.
+template <class S, class G, class F>
+TK_DEVICE void at_coords(const G& tensor, coord at, int col, int row, int panel, F&& f) {
+    at.col += col, at.row += row;
+    tensor.template visit_coords<S>(at, panel, f);
+}
+
+template <bool Multicast, class S, class G>
+TK_DEVICE void load_part(S& dst, const G& src, const coord& at, semaphore& bar,
+                         const multicast& share, eviction keep) {
+    const tma_descriptor& map = src.template descriptor<S>();
+    const uint64_t policy = cache_policy(keep);
+    for_boxes<Multicast, G>(dst, share, [&](auto* to, int col, int row, int panel) {
+        at_coords<S>(src, at, col, row, panel, [&](auto... c) {
+            if constexpr (Multicast) {
+                cute::SM90_TMA_LOAD_MULTICAST::copy(&map, &bar.value, share.mask, policy, to, c...);
+            } else {
+                cute::SM90_TMA_LOAD::copy(&map, &bar.value, policy, to, c...);
+            }
+        });
+    });
+}
+
+// The boxes of a store by Instruction, as a bulk group.
+template <class Instruction, class S, class G>
+TK_DEVICE void store_boxes(const G& dst, const S& src, const coord& at) {
+    if (lane() != 0) return;
+    const tma_descriptor& map = dst.template descriptor<S>();
+    const auto store = [&](const auto* from, int col, int row, int panel) {
+        at_coords<S>(dst, at, col, row, panel,
+                     [&](auto... c) { Instruction::copy(&map, from, c...); });
+    };
+    if constexpr (shared_tile<S> && !G::template copies_in_one_box<S>) {
+        TK_UNROLL
+        for (int panel = 0; panel < S::panels; ++panel) {
+            store(src.panel_address(panel, 0), panel * S::panel_cols, 0, 0);
+        }
+    } else {
+        for_boxes<false, G>(src, multicast{}, store);
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
 }  // namespace detail
 
-template <class... Tensors>
+// The descriptors of these tensors, into the cache they are read from. By one warp.
+template <global_tensor... Tensors>
 TK_DEVICE void prefetch_descriptors(const Tensors&... tensors) {
-    const auto prefetch = [](const tma_descriptor& descriptor) {
-        asm volatile("prefetch.tensormap [%0];" ::"l"(&descriptor) : "memory");
+    const auto prefetch = [](const tma_descriptor& map) {
+        asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
     };
-    (prefetch(tensors.descriptor), ...);
+    (tensors.for_each_descriptor(prefetch), ...);
 }
 
-// Loads the tile at `at`; elements outside the tensor become 0. Completes S::bytes on `bar`. By
-// one warp.
-template <class T, shared_tile S>
-TK_DEVICE void load_async(S& dst, const gl<T, S>& src, coord at, semaphore& bar) {
-    if (tk::sm90::detail::lane() == 0) detail::load_part<false>(dst, src, at, bar, multicast{});
+// Loads the tile or vector at `at`; elements outside the tensor become 0. Completes S::bytes on
+// `bar`. By one warp. The second-level cache is asked to keep it as the tensor says, or `keep`.
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, eviction keep) {
+    if (detail::lane() == 0) detail::load_part<false>(dst, src, at, bar, multicast{}, keep);
+}
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar) {
+    load_async(dst, src, at, bar, src.keep);
+}
+
+// Brings what a load of S at `at` will read into the second-level cache. By one warp.
+template <shared_object S, global_tensor G>
+TK_DEVICE void prefetch(const G& src, coord at) {
+    if (detail::lane() != 0) return;
+    const tma_descriptor& map = src.template descriptor<S>();
+    const int boxes = tma_num_boxes<S, G>();
+    TK_NO_UNROLL
+    for (int i = 0; i < boxes; ++i) {
+        detail::at_coords<S>(src, at, i * tma_box<S>::cols, 0, 0,
+                             [&](auto... c) { cute::SM90_TMA_LOAD::PREFETCH::copy(&map, c...); });
+    }
 }
 
 namespace cluster {
-// The same, each block of the cluster loading one part for all in the mask; every block in the
-// mask gets S::bytes on its own `bar`.
-template <class T, shared_tile S>
-TK_DEVICE void load_async(S& dst, const gl<T, S>& src, coord at, semaphore& bar,
-                          const multicast& share) {
-    if (tk::sm90::detail::lane() == 0) {
+
+// The same as load_async, each block of the cluster loading one part for all in the mask; every
+// block in the mask gets S::bytes on its own `bar`.
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share,
+                          eviction keep) {
+    if (detail::lane() == 0) {
         if (share.parts == 1) {
-            detail::load_part<false>(dst, src, at, bar, multicast{});
+            detail::load_part<false>(dst, src, at, bar, multicast{}, keep);
         } else {
-            detail::load_part<true>(dst, src, at, bar, share);
+            detail::load_part<true>(dst, src, at, bar, share, keep);
         }
     }
 }
+template <class S, global_tensor G>
+TK_DEVICE void load_async(S&& dst, const G& src, coord at, semaphore& bar, const multicast& share) {
+    load_async(dst, src, at, bar, share, src.keep);
+}
+
+// Copies a tile or vector of this block to `dst` of block `rank` of the cluster (which is given as
+// this block's own `dst`, at the same place), completing S::bytes on `bar` there. By one warp.
+// Once that phase is complete there, `src` has been read. A block must not exit before.
+template <class D, shared_object S>
+TK_DEVICE void store_async(D&& dst, const S& src, int rank, semaphore& bar) {
+    if (detail::lane() != 0) return;
+    tma_for_stretches(dst, src, [&](auto* to, const auto* from, int bytes) {
+        tk::sm90::detail::copy_to_block(to, from, bytes, rank, bar);
+    });
+}
+
 }  // namespace cluster
 
-// Stores a tile, clipped to the tensor, as a bulk group of its own. By one warp, and always the
-// same one: the waits below count the groups of the calling warp.
-template <class T, shared_tile S>
-TK_DEVICE void store_async(const gl<T, S>& dst, const S& src, coord at) {
-    if (tk::sm90::detail::lane() == 0) {
-        TK_UNROLL
-        for (int panel = 0; panel < S::panels; ++panel) {
-            asm volatile(
-                "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::
-                    "l"(&dst.descriptor),
-                "r"(tk::sm90::detail::shared_address(src.data + panel * S::rows * S::panel_cols)),
-                "r"(at.col + panel * S::panel_cols), "r"(at.row), "r"(dst.batch_coord(at.batch))
-                : "memory");
-        }
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    }
+// Stores a tile or vector, clipped to the tensor, as a bulk group of its own. By one warp, and
+// always the same one: the waits below count the groups of the calling warp.
+template <shared_object S, global_tensor G>
+TK_DEVICE void store_async(const G& dst, const S& src, coord at) {
+    detail::store_boxes<cute::SM90_TMA_STORE>(dst, src, at);
+}
+
+// The same, but what is in the tensor becomes its sum, minimum or maximum with the tile's elements,
+// each element in one step: stores of other warps and blocks may meet. Sums round to nearest even.
+template <shared_object S, global_tensor G>
+TK_DEVICE void store_add_async(const G& dst, const S& src, coord at) {
+    check_tma_reduction<S, tma_reduction::add>();
+    detail::store_boxes<cute::SM90_TMA_REDUCE_ADD>(dst, src, at);
+}
+template <shared_object S, global_tensor G>
+TK_DEVICE void store_min_async(const G& dst, const S& src, coord at) {
+    check_tma_reduction<S, tma_reduction::min>();
+    detail::store_boxes<tk::sm90::detail::tma_reduce_min>(dst, src, at);
+}
+template <shared_object S, global_tensor G>
+TK_DEVICE void store_max_async(const G& dst, const S& src, coord at) {
+    check_tma_reduction<S, tma_reduction::max>();
+    detail::store_boxes<tk::sm90::detail::tma_reduce_max>(dst, src, at);
 }
 
 // Until at most `InFlight` of this warp's stores have still to read their tile.

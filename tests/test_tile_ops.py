@@ -1,0 +1,117 @@
+"""Every operation on tiles and vectors against plain loops, on the host and on a GPU: shapes,
+dtypes, layouts, scopes and special values are those of tests/cpp/tile_ops, one source for both."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import host_programs
+import pytest
+from packaging_tools import toolchain
+
+_ROOT = Path(__file__).resolve().parents[1]
+_INCLUDE = _ROOT / "cpp" / "include" / "tk"
+_SOURCES = _ROOT / "tests" / "cpp" / "tile_ops"
+_PROGRAMS = ["register_maps", "register_moves", "shared_tiles", "global_tensors"]
+
+# Operations whose proof is elsewhere: structure of the headers, and the tests of it.
+_TESTED_ELSEWHERE = {
+    "sync_ops": "test_host_machine.py",
+    "memory_ops": "test_matmul_values.py",
+    "mma_ops": "test_host_matmul.py",
+}
+_STRUCTURE = re.compile(r"struct (\w+_ops)\b[^;{]*\{(.*?)(?:\n  private:|\n\};)", re.DOTALL)
+_OPERATION = re.compile(r"^    static (?:TK_DEVICE )?(?:constexpr )?[\w:<>&*]+ (\w+)\(", re.M)
+
+
+def operations(architecture: str) -> set[tuple[str, str]]:
+    """(structure, operation) of all that are public at a scope: warp::, warpgroup::, group<N>::."""
+    other = {"host": "sm90", "sm90": "host"}[architecture]
+    found = set()
+    for header in _INCLUDE.rglob("*.hpp"):
+        if _INCLUDE / "arch" / other in header.parents:
+            continue
+        for structure, body in _STRUCTURE.findall(header.read_text()):
+            found |= {(structure, name) for name in _OPERATION.findall(body)}
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _builds() -> None:
+    host_programs.start_builds((f"tile_ops/{name}", "address_only") for name in _PROGRAMS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_every_operation_is_right_on_the_host(name: str) -> None:
+    done = host_programs.run(f"tile_ops/{name}", "address_only", timeout=300)
+    assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
+
+
+def test_layouts_are_bijections_and_the_fragments_of_the_atoms() -> None:
+    done = host_programs.run("tile_layouts", "plain")
+    assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
+
+
+@pytest.mark.slow
+def test_every_operation_has_a_test() -> None:
+    tested = set()
+    for name in _PROGRAMS:
+        done = host_programs.run(f"tile_ops/{name}", "address_only", "list")
+        tested |= {line.split()[0] for line in done.stdout.splitlines()}
+    for architecture in ("host", "sm90"):
+        found = operations(architecture)
+        assert len(found) > 80  # the headers are read as meant
+        untested = {
+            f"{structure}::{name}"
+            for structure, name in found
+            if structure not in _TESTED_ELSEWHERE and name not in tested
+        }
+        assert not untested, f"operations on {architecture} without a case in tests/cpp/tile_ops"
+    for file in _TESTED_ELSEWHERE.values():
+        assert (_ROOT / "tests" / file).exists()
+
+
+def test_both_architectures_have_the_same_operations() -> None:
+    assert operations("host") == operations("sm90")
+
+
+def _cuda_program(folder: Path, name: str) -> Path:
+    """The program for a GPU: built before, or compiled here."""
+    prebuilt = os.environ.get("TK_TEST_BINARIES")
+    if prebuilt is not None:
+        return Path(prebuilt) / name
+    toolkit = toolchain.find_toolkit(cuda=True)
+    if toolkit is None or toolkit.nvcc is None:
+        pytest.skip("needs nvcc")
+    command = [
+        *(str(toolkit.nvcc), "-std=c++20", "-O1", "--expt-relaxed-constexpr"),
+        *("-gencode", "arch=compute_90a,code=sm_90a", f"-I{_INCLUDE.parent}"),
+        *("-isystem", str(toolchain.cutlass_include()), "-x", "cu"),
+        *(str(_SOURCES / f"{name}.cpp"), "-o", str(folder / name)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def cuda_programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("tile_ops")
+    with ThreadPoolExecutor(len(_PROGRAMS)) as pool:
+        programs = pool.map(lambda name: _cuda_program(folder, name), _PROGRAMS)
+        return dict(zip(_PROGRAMS, programs, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_every_operation_is_right_on_a_gpu(name: str, cuda_programs: dict[str, Path]) -> None:
+    done = subprocess.run(
+        [str(cuda_programs[name])], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (done.stdout, done.returncode) == ("ok\n", 0)

@@ -1,0 +1,178 @@
+"""tk.load and tk.open_extension: kernels of the user's own as Python callables."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tk.errors import listed
+from tk.extension.build import LIBRARY, LOG, build
+from tk.extension.compiler import ARCHITECTURES
+from tk.extension.errors import CompileError
+from tk.extension.kernel import Kernel
+from tk.extension.library import Library
+from tk.extension.sources import exported_names, resolve_sources, user_files
+
+__all__ = ["Extension", "load", "open_extension"]
+
+PathLike = str | os.PathLike[str]
+
+_lock = threading.Lock()
+_opened: dict[Path, Library] = {}  # of this process: a build is opened once
+
+
+class Extension:
+    """Kernels compiled from a user's sources: its attributes are callables, `dir()` lists them.
+
+    `architectures` is what it can run: "host" for CPU tensors, "sm90" for CUDA tensors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        architectures: Sequence[str],
+        find: Callable[[str], Path],
+        names: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.architectures = tuple(architectures)
+        self._find = find  # the library's path, compiled if need be
+        self._names = tuple(names)  # as the text of the sources shows them
+        self._libraries: dict[str, Library] = {}
+        self._failed: dict[
+            str, CompileError
+        ] = {}  # not tried again: only tk.load reads sources anew
+        self._kernels: dict[str, Kernel] = {}
+        self._lock = threading.RLock()
+
+    def _library(self, architecture: str) -> Library:
+        """The library for an architecture, compiled and opened when first asked for."""
+        found = self._libraries.get(architecture)
+        if found is None:
+            with self._lock:
+                found = self._libraries.get(architecture)
+                if architecture in self._failed:
+                    earlier = self._failed[architecture]
+                    raise CompileError(str(earlier), earlier.log)
+                if found is None:
+                    try:
+                        found = _open(self._find, architecture)
+                    except CompileError as error:
+                        self._failed[architecture] = error
+                        raise
+                    self._libraries[architecture] = found
+        return found
+
+    def build_log(self, architecture: str) -> Path:
+        """The file with the compiler's command and words (for sm90 registers and spills)."""
+        return self._library(architecture).path.with_name(LOG)
+
+    def _no_function(self, name: str) -> AttributeError:
+        """The error for a name that is not exported."""
+        known = self._known()
+        has = f"exports {listed(known)}" if known else "exports nothing (TK_EXPORT)"
+        return AttributeError(f"extension {self.name} has no kernel {name}; it {has}")
+
+    def _known(self) -> list[str]:
+        """The exported names: those of an opened library, else as the sources' text shows them."""
+        for library in list(self._libraries.values()):
+            return list(library.functions)
+        return list(self._names)
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._kernels:
+            if name not in self._known():
+                raise self._no_function(name)
+            self._kernels[name] = Kernel(self, name)
+        return self._kernels[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._known()})
+
+    def __repr__(self) -> str:
+        return f"<extension {self.name} for {' and '.join(self.architectures)}>"
+
+
+def load(
+    sources: PathLike | Iterable[PathLike],
+    *,
+    arch: str | None = None,
+    name: str | None = None,
+    verbose: bool = False,
+    flags: Sequence[str] = (),
+) -> Extension:
+    """Compiles kernels that include tk/extend.hpp, and returns them as callables.
+
+    sources: a C++ file or several, of any suffix, compiled together for each architecture.
+    arch:    "host" (CPU tensors, g++) or "sm90" (CUDA tensors, nvcc) compiles now; None compiles
+             for the one or the other when a kernel is first called with such tensors.
+    name:    for the cache and for messages; default: the first source's name.
+    verbose: prints the compiler's command and words to standard error.
+    flags:   more for the compiler, such as "-DBLOCK=64" or "-I/some/folder".
+
+    What was compiled is kept in `tk.extension.extension_cache_dir()` by the content of the sources,
+    of the headers they include and of tk's own, by compiler, flags and version; several threads or
+    processes that want one kernel compile it once. See docs/extending.md.
+
+    Raises tk.extension.CompileError with the errors in the user's own lines (`.log` is the file
+    with everything), MissingToolError when a compiler or CUTLASS is not there, ValueError and
+    TypeError for arguments that make no sense.
+    """
+    paths = resolve_sources(sources)
+    if arch is not None and arch not in ARCHITECTURES:
+        raise ValueError(f"tk.load: arch is {arch!r}; must be {listed([*ARCHITECTURES, None])}")
+    if isinstance(flags, str):
+        raise TypeError("tk.load: flags is str; must be a sequence of them")
+    own = _checked_name(paths[0].stem if name is None else name, given=name is not None)
+
+    def find(architecture: str) -> Path:
+        return build(own, paths, architecture, flags, verbose) / LIBRARY
+
+    if arch is None:
+        names = exported_names(user_files(paths, flags).values())
+        return Extension(own, ARCHITECTURES, find, names)
+    extension = Extension(own, (arch,), find)
+    extension._library(arch)
+    return extension
+
+
+def open_extension(folder: PathLike, name: str) -> Extension:
+    """Kernels that were compiled ahead, by tk_add_extension(NAME ...) of the CMake package: the
+    libraries libNAME_host.so and libNAME_sm90.so of a folder, one or both.
+
+    ValueError when neither is there; OSError when one cannot be opened.
+    """
+    paths = {one: Path(folder) / f"lib{name}_{one}.so" for one in ARCHITECTURES}
+    there = {one: path for one, path in paths.items() if path.is_file()}
+    if not there:
+        expected = " nor ".join(path.name for path in paths.values())
+        raise ValueError(f"tk.open_extension: folder is {folder}, with neither {expected} in it")
+    return _of_libraries(name, there)
+
+
+def _of_libraries(name: str, paths: Mapping[str, Path]) -> Extension:
+    extension = Extension(name, tuple(paths), lambda architecture: paths[architecture])
+    extension._library(next(iter(paths)))
+    return extension
+
+
+def _checked_name(name: str, *, given: bool) -> str:
+    """A name that can be a file's."""
+    if given and not re.fullmatch(r"\w[\w.-]*", name):
+        raise ValueError(
+            f"tk.load: name is {name!r}; must be of letters, digits, and after the first - . _"
+        )
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def _open(find: Callable[[str], Path], architecture: str) -> Library:
+    path = find(architecture)
+    with _lock:
+        if path not in _opened:
+            _opened[path] = Library(path)
+        return _opened[path]
