@@ -23,46 +23,85 @@ struct mask_ops {
     template <class D, class A>
     static TK_DEVICE void make_causal(D& dst, const A& src, float fill, int row_0 = 0,
                                       int col_0 = 0, int offset = 0) {
-        const int shift = row_0 + offset - col_0;
-        mask(dst, src, fill, [&](int row, int col) { return col <= row + shift; });
+        tril(dst, src, row_0 + offset - col_0, fill);
     }
     // Keeps the keys from `left` before to `right` after the query; a negative number: no limit.
     template <class D, class A>
     static TK_DEVICE void make_window(D& dst, const A& src, float fill, int left, int right,
                                       int row_0 = 0, int col_0 = 0, int offset = 0) {
         const int shift = row_0 + offset - col_0;
-        mask(dst, src, fill, [&](int row, int col) {
-            const int behind = row + shift - col;
-            return (left < 0 || behind <= left) && (right < 0 || -behind <= right);
+        const int first = left < 0 ? -no_limit : shift - left;
+        const int last = right < 0 ? no_limit : shift + right;
+        mask_steps(dst, src, fill, [&](place from) {
+            const int ahead = from.col - from.row;
+            return [first = first - ahead, last = last - ahead](int row, int col) {
+                return col - row >= first && col - row <= last;
+            };
         });
     }
     // The lower triangle with `diagonal` diagonals above the main one, and the upper one from there
     // on, as torch.tril and torch.triu.
     template <class D, class A>
     static TK_DEVICE void tril(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int row, int col) { return col - row <= diagonal; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [last = diagonal - (from.col - from.row)](int row, int col) {
+                return col - row <= last;
+            };
+        });
     }
     template <class D, class A>
     static TK_DEVICE void triu(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int row, int col) { return col - row >= diagonal; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [first = diagonal - (from.col - from.row)](int row, int col) {
+                return col - row >= first;
+            };
+        });
     }
     // Fills the columns left of `col`, those from `col` on, the rows above `row`, those from `row`
     // on.
     template <class D, class A>
     static TK_DEVICE void left_fill(D& dst, const A& src, int col, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int, int c) { return c >= col; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [first = col - from.col](int, int c) { return c >= first; };
+        });
     }
     template <class D, class A>
     static TK_DEVICE void right_fill(D& dst, const A& src, int col, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int, int c) { return c < col; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [end = col - from.col](int, int c) { return c < end; };
+        });
     }
     template <class D, class A>
     static TK_DEVICE void upper_fill(D& dst, const A& src, int row, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int r, int) { return r >= row; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [first = row - from.row](int r, int) { return r >= first; };
+        });
     }
     template <class D, class A>
     static TK_DEVICE void lower_fill(D& dst, const A& src, int row, float fill = 0.0f) {
-        mask(dst, src, fill, [&](int r, int) { return r < row; });
+        mask_steps(dst, src, fill, [&](place from) {
+            return [end = row - from.row](int r, int) { return r < end; };
+        });
+    }
+
+  private:
+    // Beyond every place of a tile, and so far from the largest number that differences hold.
+    static constexpr int no_limit = 1 << 30;
+
+    // `keep_from(first place)` gives keep(rows, columns from there): the place's part that depends
+    // on the lane goes once into what is compared with, and the rest are numbers in the code.
+    template <register_tile D, register_tile A, class F>
+    static TK_DEVICE void mask_steps(D& dst, const A& src, float fill, F&& keep_from) {
+        check_places<D, A>();
+        place from = D::first_place();
+        from.row = group_row<Warps>(from.row);
+        const auto keep = keep_from(from);
+        float values[D::elements];
+        D::for_each_step([&](int i, int row, int col) {
+            const int rows = row / 16 * 16 * Warps + row % 16;
+            values[i] = keep(rows, col) ? value_of(src, i) : fill;
+        });
+        assign(dst, [&](int i) { return values[i]; });
     }
 };
 

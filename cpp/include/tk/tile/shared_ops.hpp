@@ -24,8 +24,13 @@ TK_DEVICE void read_vector(float (&values)[Count], const T* from) {
         T data[Count];
     };
     const vector read = *reinterpret_cast<const vector*>(from);
-    TK_UNROLL
-    for (int i = 0; i < Count; ++i) values[i] = convert<float>(read.data[i]);
+    if constexpr (Count % 2 == 0) {
+        TK_UNROLL
+        for (int i = 0; i < Count; i += 2) load_pair(values[i], values[i + 1], read.data + i);
+    } else {
+        TK_UNROLL
+        for (int i = 0; i < Count; ++i) values[i] = convert<float>(read.data[i]);
+    }
 }
 template <int Count, element T>
 TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
@@ -62,6 +67,13 @@ inline constexpr bool have_one_shape<A, B> = A::length == B::length;
 template <class A, class D>
 concept source_of = std::is_convertible_v<A, float> || have_one_shape<A, D>;
 
+// Whether the elements of a source lie where those of the whole tile D do; a number is anywhere.
+template <class A, class D>
+inline constexpr bool is_laid_out_as = std::is_convertible_v<A, float>;
+template <whole_shared_tile A, whole_shared_tile D>
+inline constexpr bool is_laid_out_as<A, D> = std::is_same_v<typename A::dtype, typename D::dtype> &&
+                                             std::is_same_v<typename A::layout, typename D::layout>;
+
 template <int Warps>
 struct shared_ops {
     // dst = f(sources...), element by element, f of fp32 values; a source may be a number, or dst.
@@ -70,15 +82,25 @@ struct shared_ops {
                                      const Sources&... sources) {
         (note_source(sources, operation), ...);
         if constexpr (shared_tile<D>) {
+            using T = typename D::dtype;
             // as many columns as 16 bytes of the widest take
-            constexpr int widest = widest_of<typename D::dtype, Sources...>();
-            constexpr int width = vector_cols<D, widest>;
+            constexpr int width = vector_cols<D, widest_of<T, Sources...>()>;
             note_tile<Warps>(dst, true, operation);
-            deal<Warps, width, D::rows, D::cols>(false, [&](int row, int col) {
+            const auto one_vector = [&](const auto& index, T* to) {
                 float results[width];
-                map_vector<width>(results, row, col, f, sources...);
-                write_vector(dst.data + dst.index(row, col), results);
-            });
+                map_values(results, f, vector_at<width, Sources>(sources, index)...);
+                write_vector(to, results);
+            };
+            if constexpr (whole_shared_tile<D> && (is_laid_out_as<Sources, D> && ...)) {
+                // what belongs together lies at one index, whatever row and column that is
+                deal_memory<Warps, width, D>(
+                    [&](int i) { one_vector([&](const auto&) { return i; }, dst.data + i); });
+            } else {
+                deal_panels<Warps, width, D>([&](int row, int col) {
+                    one_vector([&](const auto& tile) { return tile.index(row, col); },
+                               dst.data + dst.index(row, col));
+                });
+            }
         } else {
             note_vector<Warps>(dst, true, operation);
             deal_vector<Warps, D::length>([&](int i) {
@@ -221,20 +243,16 @@ struct shared_ops {
     template <int Width, class A>
     struct vector_at {
         float values[Width];
-        TK_DEVICE vector_at(const A& source, int row, int col) {
+        template <class Index>
+        TK_DEVICE vector_at(const A& source, const Index& index) {
             if constexpr (shared_tile<A>) {
-                read_vector(values, source.data + source.index(row, col));
+                read_vector(values, source.data + index(source));
             } else {
                 TK_UNROLL
                 for (float& value : values) value = float(source);
             }
         }
     };
-    template <int Width, class F, class... Sources>
-    static TK_DEVICE void map_vector(float (&results)[Width], int row, int col, F&& f,
-                                     const Sources&... sources) {
-        map_values(results, f, vector_at<Width, Sources>(sources, row, col)...);
-    }
     template <int Width, class F, class... Vectors>
     static TK_DEVICE void map_values(float (&results)[Width], F&& f, const Vectors&... vectors) {
         TK_UNROLL
@@ -253,8 +271,8 @@ struct shared_ops {
                       "the shared tiles must have one shape");
         constexpr int width = vector_cols<D, widest_of<typename D::dtype, A>()>;
         note_tile<Warps>(dst, true, operation);
-        deal<Warps, width, D::rows, D::cols>(false, [&](int row, int col) {
-            vector_at<width, A> from(src, row, col);
+        deal_panels<Warps, width, D>([&](int row, int col) {
+            vector_at<width, A> from(src, [&](const A& tile) { return tile.index(row, col); });
             TK_UNROLL
             for (int i = 0; i < width; ++i) from.values[i] = f(row, col + i, from.values[i]);
             write_vector(dst.data + dst.index(row, col), from.values);

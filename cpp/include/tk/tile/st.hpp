@@ -93,8 +93,10 @@ struct alignas(1024) st {
 
     // Index into `data` of element (row, col). CuTe's layout swizzles addresses; the position
     // independent one swizzles the index, and both agree because a tile is aligned to 1024 bytes.
+    // Unsigned, since a division by a power of two is a shift then.
     TK_HOST_DEVICE static int offset(int row, int col) {
-        return int(cute::as_position_independent_swizzle_layout(layout{})(row, col));
+        return int(
+            cute::as_position_independent_swizzle_layout(layout{})(uint32_t(row), uint32_t(col)));
     }
     TK_HOST_DEVICE int index(int row, int col) const { return offset(row, col); }
     TK_HOST_DEVICE T* panel_address(int panel, int row = 0) {

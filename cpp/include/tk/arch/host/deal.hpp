@@ -24,6 +24,17 @@ void deal(bool /*rows_fastest*/, F&& f) {
         for (int col = 0; col < Cols; col += Width) f(row, col);
     }
 }
+template <int Warps, int Width, shared_tile S, class F>
+void deal_panels(F&& f) {
+    deal<Warps, Width, S::rows, S::cols>(false, f);
+}
+// f(index into data) for the same.
+template <int Warps, int Width, whole_shared_tile S, class F>
+void deal_memory(F&& f) {
+    static_assert(Width * int(sizeof(typename S::dtype)) <= 16,
+                  "what lies together in every layout is 16 bytes");
+    deal<Warps, Width, S::rows, S::cols>(false, [&](int row, int col) { f(S::offset(row, col)); });
+}
 // Notes that the calling warp accesses its rows of a tile.
 template <int Warps, shared_tile S>
 void note_tile(const S& tile, bool writes, const char* operation) {

@@ -14,6 +14,7 @@ struct memory_ops {
     template <shared_tile S, class F>
     static void for_each8(const S& src, bool /*rows_fastest*/, F&& f) {
         static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
+        static_assert(S::swizzle_bytes > 0, "for_each8: the tile must have a swizzle");
         machine::note_rows(src, 0, S::rows, false, "for_each8");
         const int warp = (warp_index() + 1) % Warps;
         const int first = S::rows * warp / Warps, last = S::rows * (warp + 1) / Warps;

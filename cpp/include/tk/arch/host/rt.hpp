@@ -3,7 +3,7 @@
 #pragma once
 #include <cstring>
 
-#include "tk/tile/register_layout.hpp"
+#include "tk/tile/lane_places.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -66,6 +66,12 @@ struct rt {
     using tensor_layout = cute::Layout<cute::Shape<cute::Int<Rows>, cute::Int<Cols>>,
                                        cute::Stride<cute::Int<Cols>, cute::_1>>;
 
+    // The place of the first element, and f(index into data, rows and columns from there) for all.
+    static detail::place first_place() { return {0, 0}; }
+    template <class F>
+    static void for_each_step(F&& f) {
+        for (int i = 0; i < elements; ++i) f(i, i / Cols, i % Cols);
+    }
     // f(index into data, row and column in the warp's tile, index into a row_vec's data, index into
     // a col_vec's) for every element.
     template <class F>

@@ -1,35 +1,48 @@
 // How the lanes of a group share the elements of shared tiles and vectors.
 #pragma once
 #include "tk/arch/sm90/sync.hpp"
+#include "tk/tile/lane_places.hpp"
 #include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN
 
 namespace detail {
 
+// f(i) for every i below Count: neighbouring lanes take neighbours.
+template <int Warps, int Count, class F>
+TK_DEVICE void deal_vector(F&& f) {
+    TK_NO_UNROLL
+    for (int i = int(threadIdx.x) % (Warps * 32); i < Count; i += Warps * 32) f(i);
+}
+
 // f(row, col) for every `Width` columns of a tile: neighbouring lanes take neighbouring columns, or
-// neighbouring rows. The operation's name, and the tiles it reads and writes, are for the host.
+// neighbouring rows, as global memory has them. The operation's name, and the tiles it reads and
+// writes, are for the host.
 template <int Warps, int Width, int Rows, int Cols, class F>
 TK_DEVICE void deal(bool rows_fastest, F&& f) {
-    constexpr int vectors = Cols / Width;
-    TK_NO_UNROLL
-    for (int i = int(threadIdx.x) % (Warps * 32); i < Rows * vectors; i += Warps * 32) {
-        if (rows_fastest) {
-            f(i % Rows, i / Rows * Width);
-        } else {
-            f(i / vectors, i % vectors * Width);
-        }
-    }
+    deal_vector<Warps, Rows * Cols / Width>([&](int i) {
+        const place at =
+            rows_fastest ? dealt_place_by_rows<Width, Rows>(i) : dealt_place<Width, Rows, Cols>(i);
+        f(at.row, at.col);
+    });
+}
+// The same for every `Width` columns of tile S in the order in which they lie in memory, panel
+// after panel, so that no two lanes meet in a bank; and f(index into data) of whole tiles.
+template <int Warps, int Width, shared_tile S, class F>
+TK_DEVICE void deal_panels(F&& f) {
+    constexpr int panel = S::cols % S::panel_cols == 0 ? S::panel_cols : S::cols;
+    deal_vector<Warps, S::rows * S::cols / Width>([&](int i) {
+        const place at = dealt_place<Width, S::rows, panel>(i);
+        f(at.row, at.col);
+    });
+}
+template <int Warps, int Width, whole_shared_tile S, class F>
+TK_DEVICE void deal_memory(F&& f) {
+    deal_vector<Warps, S::rows * S::cols / Width>([&](int i) { f(i * Width); });
 }
 template <int Warps, shared_tile S>
 TK_DEVICE void note_tile(const S&, bool, const char*) {}
 
-// f(i) for the elements of a vector.
-template <int Warps, int Length, class F>
-TK_DEVICE void deal_vector(F&& f) {
-    TK_NO_UNROLL
-    for (int i = int(threadIdx.x) % (Warps * 32); i < Length; i += Warps * 32) f(i);
-}
 template <int Warps, shared_vector V>
 TK_DEVICE void note_vector(const V&, bool, const char*, bool = false) {}
 template <shared_vector V>

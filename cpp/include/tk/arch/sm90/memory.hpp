@@ -2,6 +2,7 @@
 // shared memory, on sm90.
 #pragma once
 #include "tk/arch/sm90/sync.hpp"
+#include "tk/tile/lane_places.hpp"
 #include "tk/tile/register_tile.hpp"
 #include "tk/tile/st.hpp"
 
@@ -16,19 +17,20 @@ struct memory_ops {
     template <shared_tile S, class F>
     static TK_DEVICE void for_each8(const S& src, bool rows_fastest, F&& f) {
         static_assert(std::is_same_v<typename S::dtype, float>, "for_each8: the tile must be fp32");
-        constexpr int vectors = S::cols / 8;
+        static_assert(S::swizzle_bytes > 0, "for_each8: the tile must have a swizzle");
         TK_NO_UNROLL
-        for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * vectors; i += Warps * 32) {
-            const int row = rows_fastest ? i % S::rows : i / vectors;
-            const int col = (rows_fastest ? i / S::rows : i % vectors) * 8;
-            float values[8];
-            TK_UNROLL
-            for (int part = 0; part < 8; part += 4) {
-                const float4 v =
-                    *reinterpret_cast<const float4*>(src.data + S::offset(row, col + part));
-                values[part] = v.x, values[part + 1] = v.y;
-                values[part + 2] = v.z, values[part + 3] = v.w;
-            }
+        for (int i = int(threadIdx.x) % (Warps * 32); i < S::rows * S::cols / 8; i += Warps * 32) {
+            const auto [row, col] = rows_fastest ? dealt_place_by_rows<8, S::rows>(i)
+                                                 : dealt_place<8, S::rows, S::cols>(i);
+            // Lanes of the next panel begin with the second half: the first would meet the others'.
+            const bool swaps =
+                S::cols > S::panel_cols && !rows_fastest && first_unit<S::panel_cols>(col) == 1;
+            const int offset = S::offset(row, col), begin = offset ^ (swaps ? 4 : 0);
+            const float4 a = *reinterpret_cast<const float4*>(src.data + begin);
+            const float4 b = *reinterpret_cast<const float4*>(src.data + (begin ^ 4));
+            float values[8] = {swaps ? b.x : a.x, swaps ? b.y : a.y, swaps ? b.z : a.z,
+                               swaps ? b.w : a.w, swaps ? a.x : b.x, swaps ? a.y : b.y,
+                               swaps ? a.z : b.z, swaps ? a.w : b.w};
             f(row, col, values);
         }
     }

@@ -40,6 +40,18 @@ TK_DEVICE void store_pair(T* to, float first, float second) {
     }
 }
 
+// The same backwards. bf16 is the upper half of a float, and a pair of them takes an instruction
+// each; through elements of 16 bits the compiler takes two for the upper one.
+template <element T>
+TK_DEVICE void load_pair(float& first, float& second, const T* from) {
+    if constexpr (std::is_same_v<T, bf16>) {
+        const uint32_t pair = *reinterpret_cast<const uint32_t*>(from);
+        first = __uint_as_float(pair << 16), second = __uint_as_float(pair & 0xffff0000u);
+    } else {
+        first = convert<float>(from[0]), second = convert<float>(from[1]);
+    }
+}
+
 }  // namespace detail
 
 TK_NAMESPACE_END

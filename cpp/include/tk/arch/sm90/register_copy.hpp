@@ -1,49 +1,53 @@
 // Copies between registers and shared memory on sm90: matrices of 8 rows of 16 bytes by ldmatrix
 // and stmatrix (PTX ISA), and fp32 by pairs.
 #pragma once
-#include <cute/arch/copy_sm75.hpp>
-#include <cute/arch/copy_sm90.hpp>
-
+#include "tk/arch/sm90/lane_addresses.hpp"
 #include "tk/arch/sm90/relayout.hpp"
-#include "tk/arch/sm90/sync.hpp"
-#include "tk/tile/place.hpp"
-#include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN
 
 namespace detail {
 
-// Where in the group's tile the calling lane's row of `ldmatrix` and `stmatrix` is.
-template <int Warps, class R>
-TK_DEVICE coord matrix_row(int across, int along) {
-    const coord own = R::matrix_row(lane(), across, along);
-    return {0, group_row<Warps>(own.row), own.col};
-}
-
+// Two or four 8x8 matrices of 16-bit pairs (of 16 bytes a row), at the addresses that lanes give.
 template <bool Transposed, int Matrices>
-TK_DEVICE void load_matrices(uint32_t (&to)[4], const void* row) {
-    const auto& from = *static_cast<const cute::uint128_t*>(row);
+TK_DEVICE void load_matrices(uint32_t (&to)[4], uint32_t row) {
     if constexpr (Matrices == 4 && !Transposed) {
-        cute::SM75_U32x4_LDSM_N::copy(from, to[0], to[1], to[2], to[3]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(row));
     } else if constexpr (Matrices == 4) {
-        cute::SM75_U16x8_LDSM_T::copy(from, to[0], to[1], to[2], to[3]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(row));
     } else if constexpr (!Transposed) {
-        cute::SM75_U32x2_LDSM_N::copy(from, to[0], to[1]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(to[0]), "=r"(to[1])
+                     : "r"(row));
     } else {
-        cute::SM75_U16x4_LDSM_T::copy(from, to[0], to[1]);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(to[0]), "=r"(to[1])
+                     : "r"(row));
     }
 }
 template <bool Transposed, int Matrices>
-TK_DEVICE void store_matrices(void* row, const uint32_t (&from)[4]) {
-    auto& to = *static_cast<cute::uint128_t*>(row);
+TK_DEVICE void store_matrices(uint32_t row, const uint32_t (&from)[4]) {
     if constexpr (Matrices == 4 && !Transposed) {
-        cute::SM90_U32x4_STSM_N::copy(from[0], from[1], from[2], from[3], to);
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
+                     "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+                     : "memory");
     } else if constexpr (Matrices == 4) {
-        cute::SM90_U16x8_STSM_T::copy(from[0], from[1], from[2], from[3], to);
+        asm volatile(
+            "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row),
+            "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+            : "memory");
     } else if constexpr (!Transposed) {
-        cute::SM90_U32x2_STSM_N::copy(from[0], from[1], to);
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(row),
+                     "r"(from[0]), "r"(from[1])
+                     : "memory");
     } else {
-        cute::SM90_U16x4_STSM_T::copy(from[0], from[1], to);
+        asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(row),
+                     "r"(from[0]), "r"(from[1])
+                     : "memory");
     }
 }
 
@@ -60,25 +64,24 @@ struct register_copy_ops {
             rt<T, R::rows, R::cols, R::layout> converted;
             exchange_neighbours(converted, src);
             store(dst, converted);
-        } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
-            by_elements<R>([&](int row, int col, int i, int count) {
-                T* to = dst.data + dst.index(row, col);
-                if constexpr (R::is_row) {
-                    *reinterpret_cast<float2*>(to) =
-                        make_float2(convert<float>(src.data[i]), convert<float>(src.data[i + 1]));
-                } else {
-                    *to = convert<T>(src.data[i]);
-                }
+        } else if constexpr (sizeof(T) == 4 && R::is_row) {
+            by_pairs<R>(dst, [&](uint32_t to, bool exchanges, int i, int other) {
+                float2 pair;
+                pair.x = convert<float>(exchanges ? src.data[other] : src.data[i]);
+                pair.y = convert<float>(exchanges ? src.data[other + 1] : src.data[i + 1]);
+                shared_at<float2>(to) = pair;
             });
+        } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
+            by_elements<R>(dst,
+                           [&](uint32_t to, int i) { shared_at<T>(to) = convert<T>(src.data[i]); });
         } else {
-            by_matrices<R>([&]<int Matrices>(int across, int along) {
+            by_matrices<R>(dst, [&]<int Matrices>(uint32_t to, int across, int along) {
                 uint32_t packed[4];
                 TK_UNROLL
                 for (int p = 0; p < Matrices; ++p) {
                     packed[p] = bits<T>(src.data + R::index(across, along + p / 2, p % 2, 0));
                 }
-                const coord at = matrix_row<Warps, R>(across, along);
-                store_matrices<!R::is_row, Matrices>(dst.data + dst.index(at.row, at.col), packed);
+                store_matrices<!R::is_row, Matrices>(to, packed);
             });
         }
     }
@@ -101,21 +104,22 @@ struct register_copy_ops {
             } else {
                 exchange_neighbours(dst, unconverted);
             }
-        } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
-            by_elements<R>([&](int row, int col, int i, int count) {
-                const T* from = src.data + src.index(row, col);
-                if constexpr (R::is_row) {
-                    const float2 pair = *reinterpret_cast<const float2*>(from);
-                    dst.data[i] = pair.x, dst.data[i + 1] = pair.y;
-                } else {
-                    dst.data[i] = *from;
-                }
+        } else if constexpr (sizeof(T) == 4 && R::is_row) {
+            float2 pairs[R::elements / 2];
+            by_pairs<R>(src, [&](uint32_t from, bool, int i, int) {
+                pairs[i / 2] = shared_at<const float2>(from);
             });
+            by_pairs<R>(src, [&](uint32_t, bool exchanges, int i, int other) {
+                dst.data[i] = exchanges ? pairs[other / 2].x : pairs[i / 2].x;
+                dst.data[i + 1] = exchanges ? pairs[other / 2].y : pairs[i / 2].y;
+            });
+        } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
+            by_elements<R>(src,
+                           [&](uint32_t from, int i) { dst.data[i] = shared_at<const T>(from); });
         } else {
-            by_matrices<R>([&]<int Matrices>(int across, int along) {
-                const coord at = matrix_row<Warps, R>(across, along);
+            by_matrices<R>(src, [&]<int Matrices>(uint32_t from, int across, int along) {
                 uint32_t packed[4];
-                load_matrices<!R::is_row, Matrices>(packed, src.data + src.index(at.row, at.col));
+                load_matrices<!R::is_row, Matrices>(packed, from);
                 TK_UNROLL
                 for (int p = 0; p < Matrices; ++p) {
                     *reinterpret_cast<uint32_t*>(
@@ -134,25 +138,69 @@ struct register_copy_ops {
                       "load, store: a warp's rows must be a multiple of 16");
     }
 
-    // f<number of matrices>(block across, first block along) for every one or two blocks along.
-    template <class R, class F>
-    static TK_DEVICE void by_matrices(F&& f) {
+    // f<number of matrices>(the calling lane's address, block across, first block along) for every
+    // one or two blocks along.
+    template <class R, class S, class F>
+    static TK_DEVICE void by_matrices(const S& tile, F&& f) {
+        constexpr int along = R::is_row ? 4 * R::neighbours : 8;
+        const lane_addresses<Warps, S> addresses(tile,
+                                                 matrix_place<R::is_row, along>(lane(), 0, 0));
+        const auto address = [&](int i, int j) {
+            return R::is_row ? addresses.at(i * 16, j * along) : addresses.at(j * along, i * 16);
+        };
         TK_UNROLL
         for (int i = 0; i < R::blocks_across; ++i) {
             TK_UNROLL
-            for (int j = 0; j + 1 < R::blocks_along; j += 2) f.template operator()<4>(i, j);
+            for (int j = 0; j + 1 < R::blocks_along; j += 2) {
+                f.template operator()<4>(address(i, j), i, j);
+            }
             if constexpr (R::blocks_along % 2 == 1) {
-                f.template operator()<2>(i, R::blocks_along - 1);
+                constexpr int last = R::blocks_along - 1;
+                f.template operator()<2>(address(i, last), i, last);
             }
         }
     }
-    // f(row, column, index into data, elements) for neighbours that lie side by side in memory.
-    template <class R, class F>
-    static TK_DEVICE void by_elements(F&& f) {
-        constexpr int count = R::is_row ? R::neighbours : 1;
-        R::for_each([&](int i, int row, int col, int, int) {
-            if (i % count == 0) f(group_row<Warps>(row), col, i, count);
-        });
+    // f(address, whether it is another block's, index into data, that block's) for every pair of
+    // fp32 neighbours of the row layout. Lanes whose units of 16 bytes would meet in the same banks
+    // exchange blocks (`exchanged_blocks`): half the wavefronts for a select an element.
+    template <class R, class S, class F>
+    static TK_DEVICE void by_pairs(const S& tile, F&& f) {
+        constexpr int exchanged = exchanged_blocks<S::swizzle_bytes, R::blocks_along>;
+        const bool exchanges = exchanged != 0 && is_exchanging_lane<S::swizzle_bytes>(lane());
+        place own = fragment_place<true, 2>(lane(), 0, 0, 0, 0);
+        own.col += exchanges ? exchanged * 8 : 0;
+        const lane_addresses<Warps, S> addresses(tile, own);
+        TK_UNROLL
+        for (int i = 0; i < R::blocks_across; ++i) {
+            TK_UNROLL
+            for (int j = 0; j < R::blocks_along; ++j) {
+                TK_UNROLL
+                for (int upper = 0; upper < 2; ++upper) {
+                    f(addresses.at(i * 16 + upper * 8, j * 8), exchanges, R::index(i, j, upper, 0),
+                      R::index(i, j ^ exchanged, upper, 0));
+                }
+            }
+        }
+    }
+    // f(address, index into data) for every element of the column layout.
+    template <class R, class S, class F>
+    static TK_DEVICE void by_elements(const S& tile, F&& f) {
+        TK_UNROLL
+        for (int n = 0; n < R::neighbours; ++n) {
+            const lane_addresses<Warps, S> addresses(
+                tile, fragment_place<false, R::neighbours>(lane(), 0, 0, 0, n));
+            TK_UNROLL
+            for (int i = 0; i < R::blocks_across; ++i) {
+                TK_UNROLL
+                for (int j = 0; j < R::blocks_along; ++j) {
+                    TK_UNROLL
+                    for (int upper = 0; upper < 2; ++upper) {
+                        f(addresses.at(j * 4 * R::neighbours, i * 16 + upper * 8),
+                          R::index(i, j, upper, n));
+                    }
+                }
+            }
+        }
     }
     // 4 bytes of elements of type T, from those in registers.
     template <class T, class D>

@@ -1,6 +1,6 @@
 // Register tiles and vectors on sm90: each lane holds the elements that the tensor cores give it.
 #pragma once
-#include "tk/tile/register_layout.hpp"
+#include "tk/tile/lane_places.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -18,9 +18,7 @@ struct rv {
     static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
                       Length % 16 == 0,
                   "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
-    static constexpr int elements = Layout == vector_layout::naive        ? (Length + 31) / 32
-                                    : Layout == vector_layout::orthogonal ? Length / 8
-                                                                          : Length / 4;
+    static constexpr int elements = detail::vector_elements<Layout>(Length);
 
     alignas(4) T data[elements];
 
@@ -30,15 +28,7 @@ struct rv {
     // Which element of the vector data[index] of the calling lane is; of a naive vector also one
     // from Length on, which stands for nothing.
     static TK_DEVICE int position(int index) {
-        if constexpr (Layout == vector_layout::naive) {
-            return index * 32 + detail::lane();
-        } else if constexpr (Layout == vector_layout::aligned) {
-            return index / 2 * 8 + detail::lane() % 4 * 2 + index % 2;
-        } else if constexpr (Layout == vector_layout::aligned_4) {
-            return index / 4 * 16 + detail::lane() % 4 * 4 + index % 4;
-        } else {
-            return index * 8 + detail::lane() / 4;
-        }
+        return detail::vector_place<Layout>(detail::lane(), index);
     }
     // Whether the calling lane is the first of those that hold the same.
     static TK_DEVICE bool is_owner() {
@@ -111,23 +101,34 @@ struct rt {
     // pairs: row l % 8 of matrix l / 8. Odd matrices are the upper half across, matrices 2 and 3
     // the next block along.
     static TK_HOST_DEVICE constexpr coord matrix_row(int l, int across, int along) {
-        const int half = l / 8 % 2, next = l / 16, row = l % 8;
-        if constexpr (is_row) {
-            return {0, across * 16 + half * 8 + row, (along + next) * 4 * neighbours};
-        } else {
-            return {0, (along + next) * 8 + row, across * 16 + half * 8};
-        }
+        const auto at = detail::matrix_place<is_row, is_row ? 4 * neighbours : 8>(l, across, along);
+        return {0, at.row, at.col};
     }
 
     static TK_DEVICE constexpr int index(int across, int along, int upper, int neighbour) {
         return ((across * blocks_along + along) * 2 + upper) * neighbours + neighbour;
     }
 
+    // The place in the warp's tile of the calling lane's first element, and f(index into data, rows
+    // and columns from there) for all that it holds: what does not depend on the lane.
+    static TK_DEVICE detail::place first_place() {
+        return detail::fragment_place<is_row, neighbours>(detail::lane(), 0, 0, 0, 0);
+    }
+    template <class F>
+    static TK_DEVICE void for_each_step(F&& f) {
+        TK_UNROLL
+        for (int e = 0; e < elements; ++e) {
+            constexpr int of_block = 2 * neighbours;
+            const auto at = detail::fragment_place<is_row, neighbours>(
+                0, e / of_block / blocks_along, e / of_block % blocks_along, e / neighbours % 2,
+                e % neighbours);
+            f(e, at.row, at.col);
+        }
+    }
     // f(index into data, row and column in the warp's tile, index into a row_vec's data, index into
     // a col_vec's) for every element that the calling lane holds.
     template <class F>
     static TK_DEVICE void for_each(F&& f) {
-        const int group = detail::lane() / 4, place = detail::lane() % 4;
         TK_UNROLL
         for (int i = 0; i < blocks_across; ++i) {
             TK_UNROLL
@@ -136,11 +137,11 @@ struct rt {
                 for (int upper = 0; upper < 2; ++upper) {
                     TK_UNROLL
                     for (int n = 0; n < neighbours; ++n) {
-                        const int across = i * 16 + upper * 8 + group;
-                        const int along = (j * 4 + place) * neighbours + n;
+                        const auto at = detail::fragment_place<is_row, neighbours>(detail::lane(),
+                                                                                   i, j, upper, n);
                         const int of_across = i * 2 + upper, of_along = j * neighbours + n;
-                        f(index(i, j, upper, n), is_row ? across : along, is_row ? along : across,
-                          is_row ? of_along : of_across, is_row ? of_across : of_along);
+                        f(index(i, j, upper, n), at.row, at.col, is_row ? of_along : of_across,
+                          is_row ? of_across : of_along);
                     }
                 }
             }
