@@ -112,7 +112,7 @@ const test_table tests = {
          const auto matrix = make_gl<fl_gl>(data.data(), {3, 40, 20}, {0, 40 * 24, 24});
          std::atomic<int> wrong{0};
          for (const coord at :
-              {coord{1, 0, 0}, coord{2, 30, 8}, coord{0, -5, -3}, coord{3, 0, 0}}) {
+              {coord{1, 0, 0}, coord{2, 30, 8}, coord{0, -5, -4}, coord{3, 0, 0}}) {
              run([&] {
                  init(1);
                  if (!first_warp()) return;

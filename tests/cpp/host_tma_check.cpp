@@ -94,6 +94,14 @@ const test_table misuse = {
              if (first_warp()) tma::store_async(halves.tensor, memory().tiles[0], {0, 0});
          });
          const some<gl<bf16, 1, 1, -1, -1, one_box<boxed>>> one({64, 128});
+         fails({"from or to column 12", "a multiple of 8, of 16 bytes"}, [&] {
+             const some<gl<bf16, 1, 1, -1, -1, bf_tile>> matrix({64, 64});
+             if (first_warp()) tma::store_async(matrix.tensor, memory().tiles[0], {0, 12});
+         });
+         fails({"from or to column -2", "a multiple of 4, of 16 bytes"}, [&] {
+             const some<gl<float, 1, 1, -1, -1, vector>> numbers({8, 32});
+             if (first_warp()) tma::prefetch<vector>(numbers.tensor, {0, -2});
+         });
          fails({"in one box from column 8, which is no multiple of 64"}, [&] {
              if (first_warp()) tma::prefetch<boxed>(one.tensor, {0, 8});
          });

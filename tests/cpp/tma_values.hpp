@@ -123,7 +123,8 @@ void check_copy(const gl_shape& shape, const coord& load_at, const coord& store_
 template <class S, class Listed = S>
 void check_tile() {
     using T = typename S::dtype;
-    constexpr int step = std::is_same_v<S, Listed> ? 1 : S::panel_cols;  // that columns start at
+    constexpr int unit = 16 / int(sizeof(T));
+    constexpr int step = std::is_same_v<S, Listed> ? unit : S::panel_cols;  // that columns start at
     constexpr int cols = 3 * S::panel_cols * ((S::panels + 1) / 2);
     const gl_shape shape(2, 3, S::rows + 20, std::is_same_v<S, Listed> ? cols - 3 : cols);
     using four = gl<T, -1, -1, -1, -1, Listed>;
@@ -131,8 +132,8 @@ void check_tile() {
         check_copy<S, S::rows, S::cols, four, way::copy>(shape, from, to);
     };
     in_four({0, 0, 0, 0}, {1, 2, 20, 0});
-    in_four({1, 1, 9, step}, {0, 2, 3, step == 1 ? 5 : 0});  // over the last column
-    in_four({1, 2, 25, 0}, {1, 0, -4, -step});               // over the last row, the first ones
+    in_four({1, 1, 9, step}, {0, 2, 3, step == unit ? 3 * unit : 0});  // over the last column
+    in_four({1, 2, 25, 0}, {1, 0, -4, -step});  // over the last row, the first ones
     in_four({0, 1, -7, -step}, {1, 1, S::rows + 10, cols - step});
     in_four({2, 0, 0, 0}, {0, 0, 0, 0});  // outside: zeros
     in_four({0, -1, 0, 0}, {0, 0, 1, 0});
@@ -150,25 +151,27 @@ void check_vector() {
     using T = typename V::dtype;
     constexpr int length = V::length;
     using four = gl<T, -1, -1, -1, -1, V>;
-    const gl_shape shape(2, 3, 5, length + 11);
+    constexpr int unit = 16 / int(sizeof(T));
+    const gl_shape shape(2, 3, 5, length + 2 * unit + 3);
     const auto in_four = [&](const coord& from, const coord& to) {
         check_copy<V, 1, length, four, way::copy>(shape, from, to);
     };
-    in_four({1, 2, 4, 0}, {0, 1, 2, 3});
-    in_four({1, 2, 4, 20}, {0, 1, 2, -9});
-    in_four({0, 0, 0, -5}, {0, 1, 2, 17});
+    in_four({1, 2, 4, 0}, {0, 1, 2, unit});
+    in_four({1, 2, 4, 3 * unit}, {0, 1, 2, -2 * unit});
+    in_four({0, 0, 0, -unit}, {0, 1, 2, 4 * unit});
     in_four({0, 0, 5, 0}, {0, 1, 2, 0});
     using two = gl<T, 1, 1, -1, -1, V>;
-    check_copy<V, 1, length, two, way::copy>({5, length + 11}, {4, 3}, {0, 9});
+    check_copy<V, 1, length, two, way::copy>({5, length + 11}, {4, unit}, {0, 2 * unit});
 }
 
 template <class S, int Rows, int Cols, way Way>
 void check_reduction(int grid = 1) {
     using T = typename S::dtype;
     using four = gl<T, -1, -1, -1, -1, S>;
+    constexpr int unit = 16 / int(sizeof(T));
     const gl_shape shape(2, 2, Rows + 9, Cols + 5);
-    check_copy<S, Rows, Cols, four, Way>(shape, {1, 0, 2, 1}, {0, 1, -3, 2}, grid);
-    check_copy<S, Rows, Cols, four, Way>(shape, {0, 0, 10, 0}, {1, 1, 4, 7}, grid);
+    check_copy<S, Rows, Cols, four, Way>(shape, {1, 0, 2, unit}, {0, 1, -3, -unit}, grid);
+    check_copy<S, Rows, Cols, four, Way>(shape, {0, 0, 10, 0}, {1, 1, 4, 2 * unit}, grid);
 }
 
 // The same matrix for every batch and depth, and dimensions known at compile time.

@@ -96,6 +96,11 @@ void require_copy(const G& tensor, const coord& at, const multicast& share) {
         fail("part " + std::to_string(share.part) + " of " + std::to_string(share.parts) +
              " is none of " + object_name<S>());
     }
+    constexpr int unit = 16 / int(sizeof(typename S::dtype));
+    if (at.col % unit != 0) {
+        fail("a TMA copy of " + object_name<S>() + " from or to column " + std::to_string(at.col) +
+             ", which must be a multiple of " + std::to_string(unit) + ", of 16 bytes");
+    }
     constexpr bool one = G::template copies_in_one_box<S>;
     const int rows = tma_box<S>::rows(share.parts);
     const int panels = one ? tma_box<S>::panels(share.parts) : 1;
