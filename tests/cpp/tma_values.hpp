@@ -126,7 +126,7 @@ void check_tile() {
     constexpr int unit = 16 / int(sizeof(T));
     constexpr int step = std::is_same_v<S, Listed> ? unit : S::panel_cols;  // that columns start at
     constexpr int cols = 3 * S::panel_cols * ((S::panels + 1) / 2);
-    const gl_shape shape(2, 3, S::rows + 20, std::is_same_v<S, Listed> ? cols - 3 : cols);
+    const gl_shape shape(2, 3, S::rows + 20, std::is_same_v<S, Listed> ? cols - unit : cols);
     using four = gl<T, -1, -1, -1, -1, Listed>;
     const auto in_four = [&](const coord& from, const coord& to) {
         check_copy<S, S::rows, S::cols, four, way::copy>(shape, from, to);
@@ -152,7 +152,7 @@ void check_vector() {
     constexpr int length = V::length;
     using four = gl<T, -1, -1, -1, -1, V>;
     constexpr int unit = 16 / int(sizeof(T));
-    const gl_shape shape(2, 3, 5, length + 2 * unit + 3);
+    const gl_shape shape(2, 3, 5, length + 3 * unit);
     const auto in_four = [&](const coord& from, const coord& to) {
         check_copy<V, 1, length, four, way::copy>(shape, from, to);
     };
@@ -161,7 +161,7 @@ void check_vector() {
     in_four({0, 0, 0, -unit}, {0, 1, 2, 4 * unit});
     in_four({0, 0, 5, 0}, {0, 1, 2, 0});
     using two = gl<T, 1, 1, -1, -1, V>;
-    check_copy<V, 1, length, two, way::copy>({5, length + 11}, {4, unit}, {0, 2 * unit});
+    check_copy<V, 1, length, two, way::copy>({5, length + 3 * unit}, {4, unit}, {0, 2 * unit});
 }
 
 template <class S, int Rows, int Cols, way Way>
@@ -169,7 +169,7 @@ void check_reduction(int grid = 1) {
     using T = typename S::dtype;
     using four = gl<T, -1, -1, -1, -1, S>;
     constexpr int unit = 16 / int(sizeof(T));
-    const gl_shape shape(2, 2, Rows + 9, Cols + 5);
+    const gl_shape shape(2, 2, Rows + 9, Cols + unit);
     check_copy<S, Rows, Cols, four, Way>(shape, {1, 0, 2, unit}, {0, 1, -3, -unit}, grid);
     check_copy<S, Rows, Cols, four, Way>(shape, {0, 0, 10, 0}, {1, 1, 4, 2 * unit}, grid);
 }

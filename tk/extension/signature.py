@@ -172,9 +172,10 @@ class Signature:
         if isinstance(value, (bool, torch.Tensor)):
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}")
         try:
-            return value.__index__() if kind == "int" else value.__float__()
+            number: int | float = value.__index__() if kind == "int" else value.__float__()
         except (TypeError, AttributeError):  # float() would take a string
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}") from None
+        return number
 
 
 def _is_fake(value: torch.Tensor) -> bool:

@@ -112,6 +112,11 @@ G make_gl(const tensor<T, Rank>& t) {
     require(fits_tma(t), t.text() +
                              " cannot be copied by TMA; must be contiguous along its last axis, "
                              "with an address and strides that are multiples of 16 bytes");
+    require(std::is_const_v<T> || t.size(-1) * int64_t(sizeof(T)) % 16 == 0,
+            t.text() +
+                " is written, and TMA writes 16 bytes at a time: its last axis must be a "
+                "multiple of " +
+                std::to_string(16 / sizeof(T)));
     // Only what is written is a target of TMA stores: a descriptor knows no const.
     return make_gl<G>(const_cast<element_type*>(t.data), t.shape(), t.steps());
 }
@@ -134,7 +139,7 @@ struct launch_target {
     }
 };
 
-// --- What TK_EXPORT makes of a function; tk/extension_library.py is the other side. ---
+// --- What TK_EXPORT makes of a function; tk/extension/library.py is the other side. ---
 
 namespace extend {
 

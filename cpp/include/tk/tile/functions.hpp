@@ -1,6 +1,6 @@
 // Scalar functions that tile operations map over a tile, in fp32; the same formulas on both
 // architectures. Those of the special-function unit are good to 2 units in the last place (CUDA C++
-// Programming Guide, "Intrinsic functions"), and what would be denormal is 0.
+// Programming Guide, "Intrinsic functions"), and what would be denormal is 0 there.
 #pragma once
 #include <cmath>
 #include <limits>

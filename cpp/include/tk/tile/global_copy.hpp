@@ -22,7 +22,7 @@ struct global_window {
         : data(tensor.data + tensor.offset(at)),
           row_stride(tensor.row_stride),
           col_stride(tensor.col_stride),
-          rows(tensor.rows()),
+          rows(has_matrix(tensor, at) ? tensor.rows() : 0),
           cols(tensor.cols()),
           row_0(at.row),
           col_0(at.col),
@@ -31,6 +31,12 @@ struct global_window {
                           (Count * sizeof(T)) ==
                       0) {}
 
+    // A batch or a depth outside of the tensor has no matrix.
+    template <class G>
+    static TK_DEVICE bool has_matrix(const G& tensor, coord at) {
+        return uint64_t(at.batch) < uint64_t(tensor.batch()) &&
+               uint64_t(at.depth) < uint64_t(tensor.depth());
+    }
     // Before the first row or column is outside as well.
     TK_DEVICE bool inside(int row, int col) const {
         return uint64_t(int64_t(row_0) + row) < uint64_t(rows) &&

@@ -81,8 +81,8 @@ G make_gl(typename G::dtype* data, const gl_shape& shape, const gl_strides& stri
           int parts = 1) {
     G result;
     result.set(data, shape, strides);
-    result.batch_is_broadcast = shape.batch == 1 || strides.batch == 0;
-    result.depth_is_broadcast = shape.depth == 1 || strides.depth == 0;
+    result.batch_is_broadcast = shape.batch > 1 && strides.batch == 0;
+    result.depth_is_broadcast = shape.depth > 1 && strides.depth == 0;
     const bool is_empty =
         shape.batch == 0 || shape.depth == 0 || shape.rows == 0 || shape.cols == 0;
     if (!is_empty) detail::encode_all(result, parts);  // else nothing will be copied

@@ -18,6 +18,8 @@ struct one_box {
 
 namespace detail {
 
+TK_HOST_DEVICE constexpr bool is_power_of_2(int x) { return x > 0 && (x & (x - 1)) == 0; }
+
 // The type that stands for all objects with the same boxes, as a descriptor knows them: a tile for
 // its parts of that size too, however its swizzle was chosen.
 template <class S>
@@ -77,7 +79,7 @@ struct tma_box<S> {
         return by_panel(parts) ? S::panels / parts : S::panels;
     }
     TK_HOST_DEVICE static constexpr bool legal(int parts) {
-        return parts > 0 && (by_panel(parts) || S::rows % (8 * parts) == 0);
+        return detail::is_power_of_2(parts) && (by_panel(parts) || S::rows % (8 * parts) == 0);
     }
 };
 
@@ -114,7 +116,7 @@ struct tma_box<V> {
     TK_HOST_DEVICE static constexpr int rows(int) { return 1; }
     TK_HOST_DEVICE static constexpr int panels(int) { return 1; }
     TK_HOST_DEVICE static constexpr bool legal(int parts) {
-        return parts > 0 && boxes % parts == 0;
+        return detail::is_power_of_2(parts) && boxes % parts == 0;
     }
 };
 

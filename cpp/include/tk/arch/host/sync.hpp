@@ -156,8 +156,12 @@ struct sync_ops {
 
     // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone. A
     // warp needs none: there it is the lanes that meet.
-    static void sync(int id = 0,
-                     const std::source_location where = std::source_location::current()) {
+    static void sync(const std::source_location where = std::source_location::current())
+        requires(Warps == 1)
+    {
+        sync(0, where);
+    }
+    static void sync(int id, const std::source_location where = std::source_location::current()) {
         if (machine::sabotage::drops(Warps == 1 ? "warp::sync" : "group::sync", where)) return;
         meet(id);
     }

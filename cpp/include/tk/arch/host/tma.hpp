@@ -55,8 +55,9 @@ void store_async(D&& dst, const S& src, int rank, semaphore& bar) {
 
 }  // namespace cluster
 
-// Stores a tile or vector, clipped to the tensor, as a bulk group of its own. By one warp, and
-// always the same one: the waits below count the groups of the calling warp.
+// Stores a tile or vector, clipped to the tensor, as a bulk group of its own. The tensor has a
+// multiple of 16 bytes of columns: TMA writes whole units, and would write beside it. By one warp,
+// and always the same one: the waits below count the groups of the calling warp.
 template <shared_object S, global_tensor G>
 void store_async(const G& dst, const S& src, coord at) {
     machine::issue_store(dst, src, at, "store_async", nullptr);

@@ -117,6 +117,11 @@ void require_copy(const G& tensor, const coord& at, const multicast& share) {
                  std::to_string(S::panel_cols));
         }
     }
+    if ((tensor.batch_is_broadcast && (at.batch < 0 || at.batch >= tensor.batch())) ||
+        (tensor.depth_is_broadcast && (at.depth < 0 || at.depth >= tensor.depth()))) {
+        fail("a TMA copy at batch " + std::to_string(at.batch) + " and depth " +
+             std::to_string(at.depth) + ", outside of a tensor that is the same for all of them");
+    }
     if ((G::rank < 4 && at.batch != 0) || (G::rank < 3 && at.depth != 0)) {
         fail("a TMA copy at batch " + std::to_string(at.batch) + " and depth " +
              std::to_string(at.depth) + " of a tensor of " + std::to_string(G::rank) +
@@ -249,6 +254,12 @@ void issue_store(const G& dst, const S& src, const coord& at, const char* operat
                  void (*combine)(char*, const char*, size_t)) {
     require_place(src, operation);
     require_copy<S>(dst, at, multicast{});
+    constexpr int unit = 16 / int(sizeof(typename S::dtype));
+    if (dst.cols() % unit != 0) {
+        fail(std::string(operation) + " to a tensor of " + std::to_string(dst.cols()) +
+             " cols, which must be a multiple of " + std::to_string(unit) +
+             ": TMA writes 16 bytes at a time, and would write beside it");
+    }
     pending_store store;
     store.combine = combine;
     for_boxes(src, dst, at, multicast{}, [&](const box_copy& box) {

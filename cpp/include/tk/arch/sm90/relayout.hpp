@@ -15,7 +15,7 @@ TK_DEVICE uint32_t shuffle(uint32_t value, int lane) {
 // An 8 x 8 matrix of 16-bit elements, a pair a lane, transposed.
 TK_DEVICE uint32_t movmatrix(uint32_t pair) {
     uint32_t result;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
     return result;
 }
 constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;

@@ -171,7 +171,12 @@ struct sync_ops {
 
     // Barrier of the group's warps; `id` is one of the block's 16 named barriers, 0 left alone. A
     // warp needs none.
-    static TK_DEVICE void sync(int id = 0) {
+    static TK_DEVICE void sync()
+        requires(Warps == 1)
+    {
+        __syncwarp();
+    }
+    static TK_DEVICE void sync(int id) {
         if constexpr (Warps == 1) {
             __syncwarp();
         } else {
