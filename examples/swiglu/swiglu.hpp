@@ -111,8 +111,9 @@ void swiglu(const launch_target& target, tensor<bf16, 2> out, tensor<const bf16,
     const int64_t m = a.size(0), k = a.size(1), n = w1.size(1);
     require(w1.size(0) == k, w1.text() + " must have as many rows as " + a.text() + " has columns");
     require(w2.size(0) == k && w2.size(1) == n, w2.text() + " must have the shape of " + w1.text());
-    require(out.size(0) == m && out.size(1) == n,
-            out.text() + " must be the product of " + a.text() + " and " + w1.text());
+    require(out.size(0) == m && out.size(1) == (n + 7) / 8 * 8,
+            out.text() + " must have the rows of " + a.text() + " and the columns of " + w1.text() +
+                ", rounded up to a multiple of 8");
     require(k > 0, a.text() + " must have at least one column");
     if (m == 0 || n == 0) return;
 

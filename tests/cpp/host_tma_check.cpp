@@ -98,6 +98,15 @@ const test_table misuse = {
              const some<gl<bf16, 1, 1, -1, -1, bf_tile>> matrix({64, 64});
              if (first_warp()) tma::store_async(matrix.tensor, memory().tiles[0], {0, 12});
          });
+         fails({"store_add_async to (0, 0, -8, 0), before the tensor"}, [&] {
+             const some<fl_gl> matrix({64, 32});
+             if (first_warp()) tma::store_add_async(matrix.tensor, memory().numbers, {-8, 0});
+         });
+         fails({"to a tensor of 30 cols, which must be a multiple of 4"}, [&] {
+             std::vector<float> data(64 * 32);
+             const auto matrix = make_gl<fl_gl>(data.data(), {64, 30}, {0, 0, 32});
+             if (first_warp()) tma::store_async(matrix, memory().numbers, {0, 0});
+         });
          fails({"from or to column -2", "a multiple of 4, of 16 bytes"}, [&] {
              const some<gl<float, 1, 1, -1, -1, vector>> numbers({8, 32});
              if (first_warp()) tma::prefetch<vector>(numbers.tensor, {0, -2});

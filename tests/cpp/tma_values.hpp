@@ -133,9 +133,9 @@ void check_tile() {
     };
     in_four({0, 0, 0, 0}, {1, 2, 20, 0});
     in_four({1, 1, 9, step}, {0, 2, 3, step == unit ? 3 * unit : 0});  // over the last column
-    in_four({1, 2, 25, 0}, {1, 0, -4, -step});  // over the last row, the first ones
-    in_four({0, 1, -7, -step}, {1, 1, S::rows + 10, cols - step});
-    in_four({2, 0, 0, 0}, {0, 0, 0, 0});  // outside: zeros
+    in_four({1, 2, 25, 0}, {1, 0, 4, step});                           // over the last row
+    in_four({0, 1, -7, -step}, {1, 1, S::rows + 10, cols - step});     // the first ones
+    in_four({2, 0, 0, 0}, {0, 0, 0, 0});                               // outside: zeros
     in_four({0, -1, 0, 0}, {0, 0, 1, 0});
     in_four({0, 0, 0, 0}, {0, 3, 0, 0});  // outside: nothing
     using three = gl<T, 1, -1, -1, -1, Listed>;
@@ -143,7 +143,7 @@ void check_tile() {
     check_copy<S, S::rows, S::cols, three, way::copy>(matrices, {2, 3, step}, {1, 5, 0});
     using two = gl<T, 1, 1, -1, -1, Listed>;
     const gl_shape matrix(shape.rows, shape.cols);
-    check_copy<S, S::rows, S::cols, two, way::copy>(matrix, {3, step}, {25, -step});
+    check_copy<S, S::rows, S::cols, two, way::copy>(matrix, {3, step}, {25, 2 * step});
 }
 
 template <class V>
@@ -157,7 +157,7 @@ void check_vector() {
         check_copy<V, 1, length, four, way::copy>(shape, from, to);
     };
     in_four({1, 2, 4, 0}, {0, 1, 2, unit});
-    in_four({1, 2, 4, 3 * unit}, {0, 1, 2, -2 * unit});
+    in_four({1, 2, 4, 3 * unit}, {0, 1, 2, 2 * unit});
     in_four({0, 0, 0, -unit}, {0, 1, 2, 4 * unit});
     in_four({0, 0, 5, 0}, {0, 1, 2, 0});
     using two = gl<T, 1, 1, -1, -1, V>;
@@ -170,7 +170,7 @@ void check_reduction(int grid = 1) {
     using four = gl<T, -1, -1, -1, -1, S>;
     constexpr int unit = 16 / int(sizeof(T));
     const gl_shape shape(2, 2, Rows + 9, Cols + unit);
-    check_copy<S, Rows, Cols, four, Way>(shape, {1, 0, 2, unit}, {0, 1, -3, -unit}, grid);
+    check_copy<S, Rows, Cols, four, Way>(shape, {1, 0, 2, unit}, {0, 1, 3, 0}, grid);
     check_copy<S, Rows, Cols, four, Way>(shape, {0, 0, 10, 0}, {1, 1, 4, 2 * unit}, grid);
 }
 

@@ -260,6 +260,11 @@ void issue_store(const G& dst, const S& src, const coord& at, const char* operat
              " cols, which must be a multiple of " + std::to_string(unit) +
              ": TMA writes 16 bytes at a time, and would write beside it");
     }
+    if (at.batch < 0 || at.depth < 0 || at.row < 0 || at.col < 0) {
+        fail(std::string(operation) + " to (" + std::to_string(at.batch) + ", " +
+             std::to_string(at.depth) + ", " + std::to_string(at.row) + ", " +
+             std::to_string(at.col) + "), before the tensor: only loads may start there");
+    }
     pending_store store;
     store.combine = combine;
     for_boxes(src, dst, at, multicast{}, [&](const box_copy& box) {

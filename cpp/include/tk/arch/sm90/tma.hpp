@@ -1,8 +1,9 @@
 // Tensor memory accelerator on sm90: loads that complete on a semaphore, multicast over a cluster,
 // prefetches, and stores and reductions in bulk groups (PTX ISA, "cp.async.bulk.tensor").
 //
-// The column of a copy is a multiple of 16 bytes, of whatever swizzle: measured on an H200, any
-// other is an illegal instruction. The host architecture refuses it.
+// The column of a copy is a multiple of 16 bytes, of whatever swizzle, and a store starts at no
+// negative coordinate: measured on an H200, anything else is an illegal instruction. The host
+// architecture refuses it.
 #pragma once
 #include "tk/arch/sm90/tma_instructions.hpp"
 #include "tk/tile/gl.hpp"
