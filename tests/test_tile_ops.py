@@ -18,11 +18,11 @@ _INCLUDE = _ROOT / "cpp" / "include" / "tk"
 _SOURCES = _ROOT / "tests" / "cpp" / "tile_ops"
 _PROGRAMS = ["register_maps", "register_moves", "shared_tiles", "global_tensors"]
 
-# Operations whose proof is elsewhere: structure of the headers, and the tests of it.
+# Operations whose proof is elsewhere: structure of the headers, and the sources that are run there.
 _TESTED_ELSEWHERE = {
-    "sync_ops": "test_host_machine.py",
-    "memory_ops": "test_matmul_values.py",
-    "mma_ops": "test_host_mma.py",
+    "sync_ops": ("tests/cpp/*.?pp", "cpp/include/tk/block/*.hpp"),
+    "memory_ops": ("tests/cpp/*.?pp", "cpp/include/tk/block/*.hpp"),
+    "mma_ops": ("tests/cpp/mma_cases.hpp", "tests/cpp/host_mma_check.cpp"),
 }
 _STRUCTURE = re.compile(r"struct (\w+_ops)\b[^;{]*\{(.*?)(?:\n  private:|\n\};)", re.DOTALL)
 _OPERATION = re.compile(r"^    static (?:TK_DEVICE )?(?:constexpr )?[\w:<>&*]+ (\w+)\(", re.M)
@@ -72,8 +72,16 @@ def test_every_operation_has_a_test() -> None:
             if structure not in _TESTED_ELSEWHERE and name not in tested
         }
         assert not untested, f"operations on {architecture} without a case in tests/cpp/tile_ops"
-    for file in _TESTED_ELSEWHERE.values():
-        assert (_ROOT / "tests" / file).exists()
+
+
+def test_operations_that_are_tested_elsewhere_are_called_there() -> None:
+    for structure, patterns in _TESTED_ELSEWHERE.items():
+        sources = [path for pattern in patterns for path in _ROOT.glob(pattern)]
+        text = "".join(path.read_text() for path in sources)
+        for architecture in ("host", "sm90"):
+            names = {name for of, name in operations(architecture) if of == structure}
+            missing = {name for name in names if not re.search(rf"\b{name}\b\s*[(<]", text)}
+            assert not missing, f"{structure} on {architecture}, in none of {patterns}"
 
 
 def test_both_architectures_have_the_same_operations() -> None:

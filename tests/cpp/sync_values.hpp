@@ -79,7 +79,7 @@ struct sync_kernel {
             hear(9, memory.by_cluster);
         }
         // A word of global memory for the other block, and work of one's own in between.
-        if (warp_id == 3 && warp::elect()) g.mail[rank] = 16 + rank;
+        if (warp_id == 3 && warp::laneid() == 0) g.mail[rank] = 16 + rank;
         cluster::arrive_all();
         if (warp_id == 0) note(0, 10);
         cluster::wait_all();
