@@ -1,5 +1,7 @@
 // Register tiles and vectors: what both architectures say of them, and their short names.
 #pragma once
+#include "tk/arch/select.hpp"
+
 #if defined(TK_ARCH_SM90)
 #include "tk/arch/sm90/rt.hpp"
 #else
