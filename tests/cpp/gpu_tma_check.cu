@@ -4,11 +4,12 @@
 #include <cstdio>
 
 #include "sync_values.hpp"
-#include "tma_values.hpp"
+#include "tma_cluster_values.hpp"
 
 int main() {
     int failures = 0;
-    for (const checks::test_list* list : {&checks::tma_value_checks, &checks::sync_value_checks}) {
+    for (const checks::test_list* list :
+         {&checks::tma_value_checks, &checks::tma_cluster_checks, &checks::sync_value_checks}) {
         for (const auto& [name, check] : *list) {
             try {
                 check();

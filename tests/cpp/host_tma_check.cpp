@@ -1,7 +1,8 @@
-// TMA on the emulated machine: the values of tma_values.hpp, and what the machine says of misuse.
+// TMA on the emulated machine: the values of tma_values.hpp and
+// tma_cluster_values.hpp, and what the machine says of misuse.
 // See host_check.hpp.
 #include "host_check.hpp"
-#include "tma_values.hpp"
+#include "tma_cluster_values.hpp"
 
 namespace {
 
@@ -228,5 +229,6 @@ const test_table misuse = {
 int main(int count, char** arguments) {
     test_table tests = misuse;
     tests.insert(checks::tma_value_checks.begin(), checks::tma_value_checks.end());
+    tests.insert(checks::tma_cluster_checks.begin(), checks::tma_cluster_checks.end());
     return run_tests(tests, count, arguments);
 }

@@ -31,6 +31,13 @@ void expect(bool right, const std::string& what) {
 
 // Every element is held once, where `thread_value_layout` says; a row's and a column's values lie
 // at their places in col_vec and row_vec of the same lane.
+// Where a lane's address of ldmatrix and stmatrix is, as the copies have it.
+template <class R>
+tk::detail::place matrix_row(int lane, int across, int along) {
+    return tk::detail::matrix_place<R::is_row, R::is_row ? 4 * R::neighbours : 8>(lane, across,
+                                                                                  along);
+}
+
 template <class R>
 void check_register_tile(const std::string& name) {
     std::vector<int> held(size_t(R::rows * R::cols));
@@ -60,7 +67,7 @@ void check_register_tile(const std::string& name) {
             for (int along = 0; along < R::blocks_along; along += 2) {
                 const int matrices = along + 1 < R::blocks_along ? 4 : 2;
                 for (int address = 0; address < 8 * matrices; ++address) {
-                    const coord at = R::matrix_row(address, across, along);
+                    const auto at = matrix_row<R>(address, across, along);
                     for (int i = 0; i < width; ++i) {
                         ++touched[size_t(at.row * R::cols + at.col + i)];
                     }
@@ -69,8 +76,8 @@ void check_register_tile(const std::string& name) {
                     for (int lane = 0; lane < 32; ++lane) {
                         for (int n = 0; n < R::neighbours; ++n) {
                             const int line = lane / 4, step = lane % 4 * R::neighbours + n;
-                            const coord from = R::matrix_row(matrix * 8 + (R::is_row ? line : step),
-                                                             across, along);
+                            const auto from = matrix_row<R>(matrix * 8 + (R::is_row ? line : step),
+                                                            across, along);
                             const int row = from.row, col = from.col + (R::is_row ? step : line);
                             const int i = R::index(across, along + matrix / 2, matrix % 2, n);
                             expect(R::thread_value_layout()(lane, i) == row + R::rows * col,

@@ -21,6 +21,13 @@ TK_HOST_DEVICE constexpr place fragment_place(int lane, int across, int along, i
     return IsRow ? place{of_across, of_along} : place{of_along, of_across};
 }
 
+// How many rows of the group's tile row `row` of a warp's part is below the part's first: 16-row
+// block i of a warp is block Warps i of the group's from there, as WGMMA deals them out.
+template <int Warps>
+TK_HOST_DEVICE constexpr int dealt_rows(int row) {
+    return row / 16 * 16 * Warps + row % 16;
+}
+
 // ldmatrix and stmatrix of blocks (across, along) and (across, along + 1): the first element of the
 // 16 bytes whose address lane l gives, row l % 8 of matrix l / 8. Odd matrices are the upper half
 // across, matrices 2 and 3 the next block along; `Along` elements make a block of the row layout.

@@ -98,8 +98,7 @@ struct mask_ops {
         const auto keep = keep_from(from);
         float values[D::elements];
         D::for_each_step([&](int i, int row, int col) {
-            const int rows = row / 16 * 16 * Warps + row % 16;
-            values[i] = keep(rows, col) ? value_of(src, i) : fill;
+            values[i] = keep(dealt_rows<Warps>(row), col) ? value_of(src, i) : fill;
         });
         assign(dst, [&](int i) { return values[i]; });
     }

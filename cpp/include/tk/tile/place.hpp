@@ -24,7 +24,7 @@ TK_DEVICE int group_row(int row) {
     if constexpr (Warps == 1) {
         return row;
     } else {
-        return (row / 16 * Warps + own_warp() % Warps) * 16 + row % 16;
+        return dealt_rows<Warps>(row) + own_warp() % Warps * 16;
     }
 }
 

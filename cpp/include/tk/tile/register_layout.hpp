@@ -47,6 +47,16 @@ constexpr bool is_register_tile() {
     return true;
 }
 
+template <int Length, vector_layout Layout>
+constexpr bool is_register_vector() {
+    static_assert(Layout == vector_layout::naive || Length % 8 == 0,
+                  "rv: the length must be a multiple of 8");
+    static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
+                      Length % 16 == 0,
+                  "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
+    return true;
+}
+
 }  // namespace detail
 
 TK_NAMESPACE_END

@@ -166,9 +166,8 @@ struct shared_ops {
     static TK_DEVICE void load(R& dst, const V& src) {
         static_assert(R::length == V::length, "load: the vectors must have one length");
         note_vector<Warps>(src, false, "load", true);
-        R::for_each([&](int i, int place) {
-            dst.data[i] = convert<typename R::dtype>(convert<float>(src.data[place]));
-        });
+        R::for_each(
+            [&](int i, int place) { dst.data[i] = convert<typename R::dtype>(src.data[place]); });
     }
     // By the first warp of the group.
     template <shared_vector V, register_vector R>
@@ -177,9 +176,8 @@ struct shared_ops {
         if (Warps > 1 && warp_index() % Warps != 0) return;
         note_vector<Warps>(dst, true, "store", true);
         if (!R::is_owner()) return;
-        R::for_each([&](int i, int place) {
-            dst.data[place] = convert<typename V::dtype>(convert<float>(src.data[i]));
-        });
+        R::for_each(
+            [&](int i, int place) { dst.data[place] = convert<typename V::dtype>(src.data[i]); });
     }
     // A column vector's part of the group's tile: what a warp has of a value for each row.
     template <register_vector R, shared_vector V>
@@ -189,8 +187,7 @@ struct shared_ops {
             "load_rows: the shared vector must have a value for each of the group's rows");
         note_vector<1>(src, false, "load_rows");
         R::for_each([&](int i, int place) {
-            dst.data[i] =
-                convert<typename R::dtype>(convert<float>(src.data[group_row<Warps>(place)]));
+            dst.data[i] = convert<typename R::dtype>(src.data[group_row<Warps>(place)]);
         });
     }
     template <shared_vector V, register_vector R>
@@ -208,8 +205,7 @@ struct shared_ops {
         }
         if (!R::is_owner()) return;
         R::for_each([&](int i, int place) {
-            dst.data[group_row<Warps>(place)] =
-                convert<typename V::dtype>(convert<float>(src.data[i]));
+            dst.data[group_row<Warps>(place)] = convert<typename V::dtype>(src.data[i]);
         });
     }
 

@@ -1,5 +1,7 @@
 // How a shared tile or vector is cut into the boxes that TMA copies, and where each of them lies.
 #pragma once
+#include <bit>
+
 #include "tk/tile/st.hpp"
 
 TK_NAMESPACE_BEGIN
@@ -19,6 +21,15 @@ struct one_box {
 namespace detail {
 
 TK_HOST_DEVICE constexpr bool is_power_of_2(int x) { return x > 0 && (x & (x - 1)) == 0; }
+
+// Of a power of 2.
+TK_HOST_DEVICE constexpr int log2_of(int x) {
+#if defined(__CUDA_ARCH__)
+    return 31 - __clz(x);
+#else
+    return std::countr_zero(unsigned(x));
+#endif
+}
 
 // The type that stands for all objects with the same boxes, as a descriptor knows them: a tile for
 // its parts of that size too, however its swizzle was chosen.

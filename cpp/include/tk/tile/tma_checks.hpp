@@ -1,5 +1,5 @@
-// What both architectures ask of TMA's operations at compile time: dtypes that reductions take, and
-// the stretches of memory and the boxes of a copy.
+// What both architectures ask of TMA's operations: dtypes that reductions take, and the stretches
+// of memory and the boxes of a copy.
 #pragma once
 #include "tk/tile/tma_box.hpp"
 
@@ -26,6 +26,39 @@ TK_HOST_DEVICE constexpr int tma_num_boxes() {
     } else {
         return tma_box<S>::boxes;
     }
+}
+
+// f(destination or source of a box, its column, row and panel relative to the copy's corner) for
+// the boxes of part `share.part` of an object, or of all of it unless `Shared`; the number of parts
+// is a power of two.
+template <bool Shared, class G, shared_tile S, class F>
+TK_DEVICE void tma_for_boxes(S& tile, const multicast& share, F&& f) {
+    const int log_parts = Shared ? detail::log2_of(share.parts) : 0;
+    if constexpr (S::panels == 1) {
+        const int first = Shared ? share.part * (S::rows >> log_parts) : 0;
+        f(tile.panel_address(0, first), 0, first, 0);
+    } else {
+        const bool by_panel = ((S::panels >> log_parts) << log_parts) == S::panels;
+        const int panels = by_panel ? S::panels >> log_parts : S::panels;
+        const int panel_0 = by_panel ? share.part * panels : 0;
+        const int row_0 = by_panel ? 0 : share.part * (S::rows >> log_parts);
+        if constexpr (G::template copies_in_one_box<std::remove_const_t<S>>) {
+            f(tile.panel_address(panel_0, row_0), 0, row_0, panel_0);
+        } else {
+            TK_NO_UNROLL
+            for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
+                f(tile.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
+            }
+        }
+    }
+}
+template <bool Shared, class G, shared_vector V, class F>
+TK_DEVICE void tma_for_boxes(V& vector, const multicast& share, F&& f) {
+    using box = tma_box<std::remove_const_t<V>>;
+    const int log_parts = Shared ? detail::log2_of(share.parts) : 0;
+    const int count = box::boxes >> log_parts, first = Shared ? share.part * count : 0;
+    TK_NO_UNROLL
+    for (int i = first; i < first + count; ++i) f(&vector.data[i * box::cols], i * box::cols, 0, 0);
 }
 
 // f(destination, source, bytes) for each stretch of memory that two tiles, or vectors, of a size

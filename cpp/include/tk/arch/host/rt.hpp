@@ -12,11 +12,7 @@ struct rv {
     using dtype = T;
     static constexpr int length = Length;
     static constexpr vector_layout layout = Layout;
-    static_assert(Layout == vector_layout::naive || Length % 8 == 0,
-                  "rv: the length must be a multiple of 8");
-    static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
-                      Length % 16 == 0,
-                  "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
+    static_assert(detail::is_register_vector<Length, Layout>());
     static constexpr int elements = Length;
 
     alignas(32) T data[elements];

@@ -34,33 +34,14 @@ template <class G, shared_object S, class F>
 void for_boxes(S& object, const G& tensor, const coord& at, const multicast& share, F&& f) {
     using type = std::remove_const_t<S>;
     const block_context& block = *self().block;
-    const auto emit = [&](const auto* element, int col, int row, int panel) {
+    tma_for_boxes<true, G>(object, share, [&](const auto* element, int col, int row, int panel) {
         coord corner = at;
         corner.col += col, corner.row += row;
         box_copy box;
         box.address = block.offset_of(element);
         tensor.template visit_coords<type>(corner, panel, [&](auto... c) { box.at = {c...}; });
         f(box);
-    };
-    if constexpr (shared_tile<S>) {
-        using boxes = tma_box<type>;
-        const int panels = boxes::panels(share.parts), rows = boxes::rows(share.parts);
-        const int panel_0 = boxes::by_panel(share.parts) ? share.part * panels : 0;
-        const int row_0 = boxes::by_panel(share.parts) ? 0 : share.part * rows;
-        if constexpr (G::template copies_in_one_box<type>) {
-            emit(object.panel_address(panel_0, row_0), 0, row_0, panel_0);
-        } else {
-            for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
-                emit(object.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
-            }
-        }
-    } else {
-        using boxes = tma_box<type>;
-        const int count = boxes::boxes / share.parts;
-        for (int i = share.part * count; i < (share.part + 1) * count; ++i) {
-            emit(&object.data[i * boxes::cols], i * boxes::cols, 0, 0);
-        }
-    }
+    });
 }
 
 // --- Checks ---

@@ -39,7 +39,7 @@ struct lane_addresses {
 
     // `col` changes the number of the place's block as an exclusive or.
     TK_DEVICE uint32_t at(int row, int col) const {
-        const int rows = row / 16 * 16 * Warps + row % 16;
+        const int rows = dealt_rows<Warps>(row);
         if constexpr (by_steps) {
             const int in_panel = col % S::panel_cols * int(sizeof(T));
             return (first ^ uint32_t(in_panel)) +

@@ -62,7 +62,7 @@ struct register_copy_ops {
         check_shapes<std::remove_cvref_t<S>, R>();
         if constexpr ((sizeof(T) == 1) != (sizeof(typename R::dtype) == 1)) {
             rt<T, R::rows, R::cols, R::layout> converted;
-            exchange_neighbours(converted, src);
+            group<Warps>::copy(converted, src);
             store(dst, converted);
         } else if constexpr (sizeof(T) == 4 && R::is_row) {
             by_pairs<R>(dst, [&](uint32_t to, bool exchanges, int i, int other) {
@@ -95,15 +95,7 @@ struct register_copy_ops {
         if constexpr (!std::is_same_v<T, D>) {
             rt<T, R::rows, R::cols, R::layout> unconverted;
             load(unconverted, src);
-            if constexpr (same_places<R, decltype(unconverted)>) {
-                TK_UNROLL
-                for (int i = 0; i < R::elements; i += 2) {
-                    store_pair(dst.data + i, convert<float>(unconverted.data[i]),
-                               convert<float>(unconverted.data[i + 1]));
-                }
-            } else {
-                exchange_neighbours(dst, unconverted);
-            }
+            group<Warps>::copy(dst, unconverted);
         } else if constexpr (sizeof(T) == 4 && R::is_row) {
             float2 pairs[R::elements / 2];
             by_pairs<R>(src, [&](uint32_t from, bool, int i, int) {

@@ -13,11 +13,7 @@ struct rv {
     using dtype = T;
     static constexpr int length = Length;
     static constexpr vector_layout layout = Layout;
-    static_assert(Layout == vector_layout::naive || Length % 8 == 0,
-                  "rv: the length must be a multiple of 8");
-    static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
-                      Length % 16 == 0,
-                  "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
+    static_assert(detail::is_register_vector<Length, Layout>());
     static constexpr int elements = detail::vector_elements<Layout>(Length);
 
     alignas(4) T data[elements];
@@ -94,15 +90,6 @@ struct rt {
             cute::Stride<cute::Stride<Int<neighbours * along>, Int<across>>,
                          cute::Stride<Int<along>, Int<8 * across>, Int<4 * neighbours * along>,
                                       Int<16 * across>>>>{};
-    }
-
-    // The place in the warp's tile of the 16 bytes that lane l gives to `ldmatrix` and `stmatrix`
-    // for blocks (across, along) and (across, along + 1), which are four 8x8 matrices of 16-bit
-    // pairs: row l % 8 of matrix l / 8. Odd matrices are the upper half across, matrices 2 and 3
-    // the next block along.
-    static TK_HOST_DEVICE constexpr coord matrix_row(int l, int across, int along) {
-        const auto at = detail::matrix_place<is_row, is_row ? 4 * neighbours : 8>(l, across, along);
-        return {0, at.row, at.col};
     }
 
     static TK_DEVICE constexpr int index(int across, int along, int upper, int neighbour) {

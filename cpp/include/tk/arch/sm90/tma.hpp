@@ -19,38 +19,6 @@ using tk::sm90::detail::lane;
 
 TK_DEVICE uint64_t cache_policy(eviction keep) { return uint64_t(uint32_t(keep)) << 32; }
 
-// f(destination or source of a box, its column, row and panel relative to the copy's corner) for
-// the boxes of part `share.part` of an object; the number of parts is a power of two.
-template <bool Shared, class G, shared_tile S, class F>
-TK_DEVICE void for_boxes(S& tile, const multicast& share, F&& f) {
-    const int log_parts = Shared ? 31 - __clz(share.parts) : 0;
-    if constexpr (S::panels == 1) {
-        const int first = Shared ? share.part * (S::rows >> log_parts) : 0;
-        f(tile.panel_address(0, first), 0, first, 0);
-    } else {
-        const bool by_panel = ((S::panels >> log_parts) << log_parts) == S::panels;
-        const int panels = by_panel ? S::panels >> log_parts : S::panels;
-        const int panel_0 = by_panel ? share.part * panels : 0;
-        const int row_0 = by_panel ? 0 : share.part * (S::rows >> log_parts);
-        if constexpr (G::template copies_in_one_box<std::remove_const_t<S>>) {
-            f(tile.panel_address(panel_0, row_0), 0, row_0, panel_0);
-        } else {
-            TK_NO_UNROLL
-            for (int panel = panel_0; panel < panel_0 + panels; ++panel) {
-                f(tile.panel_address(panel, row_0), panel * S::panel_cols, row_0, 0);
-            }
-        }
-    }
-}
-template <bool Shared, class G, shared_vector V, class F>
-TK_DEVICE void for_boxes(V& vector, const multicast& share, F&& f) {
-    using box = tma_box<std::remove_const_t<V>>;
-    const int log_parts = Shared ? 31 - __clz(share.parts) : 0;
-    const int count = box::boxes >> log_parts, first = Shared ? share.part * count : 0;
-    TK_NO_UNROLL
-    for (int i = first; i < first + count; ++i) f(&vector.data[i * box::cols], i * box::cols, 0, 0);
-}
-
 // The coordinates of a box, for `f`.
 template <class S, class G, class F>
 TK_DEVICE void at_coords(const G& tensor, coord at, int col, int row, int panel, F&& f) {
@@ -63,7 +31,7 @@ TK_DEVICE void load_part(S& dst, const G& src, const coord& at, semaphore& bar,
                          const multicast& share, eviction keep) {
     const tma_descriptor& map = src.template descriptor<S>();
     const uint64_t policy = cache_policy(keep);
-    for_boxes<Multicast, G>(dst, share, [&](auto* to, int col, int row, int panel) {
+    tma_for_boxes<Multicast, G>(dst, share, [&](auto* to, int col, int row, int panel) {
         at_coords<S>(src, at, col, row, panel, [&](auto... c) {
             if constexpr (Multicast) {
                 cute::SM90_TMA_LOAD_MULTICAST::copy(&map, &bar.value, share.mask, policy, to, c...);
@@ -89,7 +57,7 @@ TK_DEVICE void store_boxes(const G& dst, const S& src, const coord& at) {
             store(src.panel_address(panel, 0), panel * S::panel_cols, 0, 0);
         }
     } else {
-        for_boxes<false, G>(src, multicast{}, store);
+        tma_for_boxes<false, G>(src, multicast{}, store);
     }
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
