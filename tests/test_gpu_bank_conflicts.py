@@ -12,6 +12,7 @@ from pathlib import Path
 import host_programs
 import pytest
 import tile_tables
+from gpu_programs import gpu_program
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -48,10 +49,8 @@ def _measure(program: Path) -> tuple[str, dict[tuple[str, str], int]]:
 
 
 def test_measured_wavefronts_are_the_counted_ones(tmp_path: Path) -> None:
-    if tile_tables.missing_tools():
-        pytest.skip("needs nvcc")
-    source = tile_tables.ROOT / "tests" / "cpp" / "gpu_bank_conflicts.cu"
-    program, counters = _measure(tile_tables.compile_cuda(source, tmp_path, "-lcuda"))
+    name = "gpu_bank_conflicts"
+    program, counters = _measure(gpu_program(tmp_path, name, f"{name}.cu", "-lcuda"))
     counted = host_programs.run("host_bank_conflicts", "plain")
     costs: dict[tuple[str, str, int, str], list[tile_tables.Cost]] = {}
     for cost in tile_tables.read_costs(counted.stdout):

@@ -3,7 +3,6 @@ dtypes, layouts, scopes and special values are those of tests/cpp/tile_ops, one 
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import host_programs
 import pytest
-from packaging_tools import toolchain
+from gpu_programs import gpu_program
 
 _ROOT = Path(__file__).resolve().parents[1]
 _INCLUDE = _ROOT / "cpp" / "include" / "tk"
@@ -90,30 +89,13 @@ def test_both_architectures_have_the_same_operations() -> None:
     assert operations("host") == operations("sm90")
 
 
-def _cuda_program(folder: Path, name: str) -> Path:
-    """The program for a GPU: built before, or compiled here."""
-    prebuilt = os.environ.get("TK_TEST_BINARIES")
-    if prebuilt is not None:
-        return Path(prebuilt) / name
-    toolkit = toolchain.find_toolkit(cuda=True)
-    if toolkit is None or toolkit.nvcc is None:
-        pytest.skip("needs nvcc")
-    command = [
-        *(str(toolkit.nvcc), "-std=c++20", "-O1", "--expt-relaxed-constexpr"),
-        *("-gencode", "arch=compute_90a,code=sm_90a", f"-I{_INCLUDE.parent}"),
-        *("-isystem", str(toolchain.cutlass_include()), "-x", "cu"),
-        *(str(_SOURCES / f"{name}.cpp"), "-o", str(folder / name)),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return folder / name
-
-
 @pytest.fixture(scope="module")
 def cuda_programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("tile_ops")
     with ThreadPoolExecutor(len(_PROGRAMS)) as pool:
-        programs = pool.map(lambda name: _cuda_program(folder, name), _PROGRAMS)
+        programs = pool.map(
+            lambda name: gpu_program(folder, name, f"tile_ops/{name}.cpp", "-x", "cu"), _PROGRAMS
+        )
         return dict(zip(_PROGRAMS, programs, strict=True))
 
 
