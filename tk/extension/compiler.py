@@ -15,7 +15,7 @@ from tk import _toolchain as toolchain
 from tk.extension.errors import EXTRA, MissingToolError
 from tk.extension.paths import cmake_dir, include_dir
 
-__all__ = ["ARCHITECTURES", "Compiler", "compiler_for", "include_flags"]
+__all__ = ["ARCHITECTURES", "Compiler", "compiler_for"]
 
 ARCHITECTURES = ("host", "sm90")
 MINIMUM_GCC = 11
@@ -66,28 +66,33 @@ def compiler_for(architecture: str) -> Compiler:
     return _sm90_compiler() if architecture == "sm90" else _host_compiler()
 
 
-def include_flags(architecture: str) -> list[str]:
-    """What the compiler is told to find tk, CUTLASS and, for g++, the CUDA headers."""
+def _cutlass() -> Path:
     cutlass = toolchain.cutlass_include()
     if cutlass is None:
         raise MissingToolError(f"CUTLASS was not found: {EXTRA} brings its headers")
-    folders = [include_dir(), cutlass]
-    if architecture == "host":
-        headers = toolchain.find_toolkit(cuda=False)
-        if headers is None:
-            raise MissingToolError(
-                "the CUDA headers, which CuTe needs on the host as well, were not found: "
-                f"{EXTRA} brings them, or put the nvcc of a CUDA toolkit of 12.4 or later on PATH"
-            )
-        folders += headers.includes
+    return cutlass
+
+
+def _cuda_headers() -> toolchain.Toolkit:
+    headers = toolchain.find_toolkit(cuda=False)
+    if headers is None:
+        raise MissingToolError(
+            "the CUDA headers, which CuTe needs on the host as well, were not found: "
+            f"{EXTRA} brings them, or put the nvcc of a CUDA toolkit of 12.4 or later on PATH"
+        )
+    return headers
+
+
+def _system_folders(folders: Sequence[Path]) -> list[str]:
     return [flag for folder in folders for flag in ("-isystem", str(folder))]
 
 
 def _host_compiler() -> Compiler:
     program = _gxx()
-    flags = (*_HOST_FLAGS, *include_flags("host"))
-    headers = toolchain.find_toolkit(cuda=False)
-    return Compiler("host", program, flags, _identity(program, flags, headers))
+    cutlass, headers = _cutlass(), _cuda_headers()
+    folders = [include_dir(), cutlass, *headers.includes]
+    flags = (*_HOST_FLAGS, *_system_folders(folders))
+    return Compiler("host", program, flags, _identity(program, flags, headers, cutlass))
 
 
 def _sm90_compiler() -> Compiler:
@@ -99,9 +104,11 @@ def _sm90_compiler() -> Compiler:
         )
     gxx = _gxx()  # nvcc leaves the host's part of a source to it
     libraries = [f"-L{toolkit.libraries}"] if toolkit.libraries else []
-    flags = (*_SM90_FLAGS, *libraries, "-ccbin", gxx, *include_flags("sm90"))
+    cutlass = _cutlass()
+    folders = _system_folders([include_dir(), cutlass])
+    flags = (*_SM90_FLAGS, *libraries, "-ccbin", gxx, *folders)
     program = str(toolkit.nvcc)
-    identity = _identity(program, flags, toolkit) + _version(gxx)
+    identity = _identity(program, flags, toolkit, cutlass) + _version(gxx)
     return Compiler("sm90", program, flags, identity)
 
 
@@ -129,10 +136,8 @@ def _version(program: str) -> str:
     return done.stdout
 
 
-def _identity(program: str, flags: Sequence[str], toolkit: toolchain.Toolkit | None) -> str:
-    cutlass = toolchain.cutlass_include()
-    version = cutlass / "cutlass" / "version.h" if cutlass else None
-    text = version.read_bytes() if version and version.exists() else b""
-    cuda = toolkit.version if toolkit else None
-    parts = (program, _version(program), flags, hashlib.sha256(text).hexdigest(), cuda)
+def _identity(program: str, flags: Sequence[str], toolkit: toolchain.Toolkit, cutlass: Path) -> str:
+    version = cutlass / "cutlass" / "version.h"
+    text = version.read_bytes() if version.exists() else b""
+    parts = (program, _version(program), flags, hashlib.sha256(text).hexdigest(), toolkit.version)
     return repr(parts)
