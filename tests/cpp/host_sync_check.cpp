@@ -2,6 +2,7 @@
 // operation left out, and what the machine says of misuse. See host_check.hpp.
 #include "host_check.hpp"
 #include "sync_values.hpp"
+#include "tma_cluster_values.hpp"
 
 namespace {
 
