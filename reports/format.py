@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text, TextType
 
 MISSING = "-"
+UNITS = {"mhz": "MHz", "watts": "W", "celsius": "C"}  # of the readings of a device, by suffix
 PADDING = (0, 1, 0, 0)
 
 

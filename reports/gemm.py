@@ -11,9 +11,8 @@ from rich.text import Text
 from tk.benchmarks.record import FAILED, OK, PREDICTED, WRONG, Record, Result, Row
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
+from tk.reports.names import OURS, RIVAL, problem_text
 
-OURS = "tk"
-RIVAL = "torch"
 BEST_SHOWN = 3  # plans of a tuned shape
 _FLUSHED = {"write": ", L2 flushed by writing", "none": ", L2 not flushed"}
 
@@ -32,9 +31,8 @@ class Line:
 
     @property
     def problem(self) -> str:
-        """M x N x K, with the batch when there is one; a star when it is not in the mean."""
-        shape = f"{self.row.m}x{self.row.n}x{self.row.k}{'' if self.row.in_mean else '*'}"
-        return shape if self.row.batch == 1 else f"{self.row.batch}x{shape}"
+        """The row's problem in words."""
+        return problem_text(self.row)
 
 
 def render(record: Record, console: Console) -> RenderableType:
@@ -182,7 +180,7 @@ def _regret(record: Record) -> Text:
     for row in record.rows:
         chosen = row.result(OURS)
         times = [r.timing.median for r in row.results if r.candidate != RIVAL and r.timing]
-        if chosen is not None and chosen.timing is not None:
+        if chosen is not None and chosen.timing is not None and min(times) > 0:
             losses.append(chosen.timing.median / min(times))
     if not losses:
         return Text()
@@ -242,6 +240,6 @@ def _verdict(line: Line) -> Text:
 
 def _candidate_ratio(line: Line) -> Text:
     rival = line.row.result(RIVAL)
-    if rival is None or rival.timing is None or line.seconds is None:
+    if rival is None or rival.timing is None or not line.seconds:
         return Text(format.MISSING)
     return format.ratio(rival.timing.median / line.seconds)

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from tk.benchmarks.record import Environment, Record, RecordError
 from tk.reports import gemm
+from tk.reports.format import UNITS
 
 _SUITES = {"gemm": gemm.render, "gemm-tune": gemm.render}
 
@@ -25,10 +26,9 @@ def environment_lines(environment: Environment) -> Text:
     if environment.architecture != "host":
         device += [f"{environment.num_sms} multiprocessors"] if environment.num_sms else []
         device += [f"driver {environment.driver}"] if environment.driver else []
-    units = {"mhz": "MHz", "watts": "W", "celsius": "C"}
     for name, value in environment.clocks.items():
         words, _, unit = name.rpartition("_")
-        device.append(f"{words.replace('_', ' ')} {value:.0f} {units.get(unit, unit)}")
+        device.append(f"{words.replace('_', ' ')} {value:.0f} {UNITS.get(unit, unit)}")
     versions = [f"{name} {version}" for name, version in environment.versions.items()]
     made = [environment.timestamp, environment.machine]
     made += [f"revision {environment.git_revision}"] if environment.git_revision else []
