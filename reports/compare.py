@@ -29,7 +29,7 @@ from tk.benchmarks.record import (
 )
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
-from tk.reports.names import RIVAL, problem_text
+from tk.reports.lines import RIVAL, Line, problem_text
 
 By = Literal["time", "ratio"]
 
@@ -260,17 +260,19 @@ def _candidates(row: Row) -> dict[str, Result]:
 
 
 def _change(row: Row, before: Result, new_row: Row, after: Result) -> Change:
-    rivals = row.result(RIVAL), new_row.result(RIVAL)
-    spans = _ratio_span(before, rivals[0]), _ratio_span(after, rivals[1])
+    old, new = Line(row, before), Line(new_row, after)
+    old_range, new_range = old.ratio_range(), new.ratio_range()
     ratio_verdict = UNKNOWN
-    if spans[0] is not None and spans[1] is not None:
-        ratio_verdict = _apart(spans[1], spans[0])  # the other way round: a higher ratio is faster
+    if old_range is not None and new_range is not None:
+        ratio_verdict = _apart(
+            new_range, old_range
+        )  # the other way round: a higher ratio is faster
     return Change(
         new_row,
         before,
         after,
-        _ratio(before, rivals[0]),
-        _ratio(after, rivals[1]),
+        old.ratio(),
+        new.ratio(),
         _time_verdict(before, after),
         ratio_verdict,
     )
@@ -295,19 +297,6 @@ def _timing(result: Result | None) -> Timing | None:
     if result is None or result.timing is None or result.timing.median <= 0:
         return None
     return result.timing
-
-
-def _ratio(result: Result, rival: Result | None) -> float | None:
-    mine, theirs = _timing(result), _timing(rival)
-    return None if mine is None or theirs is None else theirs.median / mine.median
-
-
-def _ratio_span(result: Result, rival: Result | None) -> tuple[float, float] | None:
-    """The lowest and the highest ratio that the quartiles allow."""
-    mine, theirs = _timing(result), _timing(rival)
-    if mine is None or theirs is None or mine.q1 <= 0:
-        return None
-    return theirs.q1 / max(mine.q3, mine.q1), theirs.q3 / mine.q1
 
 
 def _time(result: Result) -> str | Text:

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from tk.benchmarks.record import FAILED, OK, PREDICTED, WRONG, Record, Result, Row
+from tk.benchmarks.record import FAILED, OK, PREDICTED, WRONG, Record
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
-from tk.reports.names import OURS, RIVAL, problem_text
+from tk.reports.lines import OURS, RIVAL, Line
 
 BEST_SHOWN = 3  # plans of a tuned shape
 _FLUSHED = {"write": ", L2 flushed by writing", "none": ", L2 not flushed"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """What one line of a table is about."""
-
-    row: Row
-    result: Result
-
-    @property
-    def seconds(self) -> float | None:
-        """The median, None without a time."""
-        return None if self.result.timing is None else self.result.timing.median
-
-    @property
-    def problem(self) -> str:
-        """The row's problem in words."""
-        return problem_text(self.row)
 
 
 def render(record: Record, console: Console) -> RenderableType:
@@ -164,7 +146,7 @@ def _tuned(record: Record, console: Console) -> RenderableType:
             Column("time", _time),
             Column("quartiles", _quartiles, spare=1),
             Column("TFLOP/s", _tera_operations),
-            Column("x cuBLAS", _candidate_ratio),
+            Column("x cuBLAS", lambda line: format.ratio(line.ratio())),
         ],
         lines,
         console,
@@ -236,10 +218,3 @@ def _error_ratio(line: Line) -> str:
 def _verdict(line: Line) -> Text:
     good = line.result.status == OK
     return Text("ok" if good else line.result.status, style="green" if good else "bold red")
-
-
-def _candidate_ratio(line: Line) -> Text:
-    rival = line.row.result(RIVAL)
-    if rival is None or rival.timing is None or not line.seconds:
-        return Text(format.MISSING)
-    return format.ratio(rival.timing.median / line.seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import json
@@ -31,8 +32,11 @@ from tk.benchmarks.record import (
     Row,
     Timing,
 )
+from tk.reports.chart import PLOTS, chart_of
 from tk.reports.compare import compare, render
+from tk.reports.export import TEXT_KINDS, export
 from tk.reports.show import render as show
+from tk.reports.terminal import render as plot
 
 SAMPLE = make_record([make_row(14e-6, 15e-6), make_row(1e-5, 2e-5, k=128)])
 
@@ -84,7 +88,7 @@ def written(folder: Path, content: str | bytes | None) -> Path:
     return path
 
 
-@pytest.mark.parametrize("action", ["show", "first", "second"])
+@pytest.mark.parametrize("action", ["show", "first", "second", "export", "picture", "plot"])
 @pytest.mark.parametrize(
     ("content", "words"), [kind[1:] for kind in KINDS], ids=[k[0] for k in KINDS]
 )
@@ -101,11 +105,15 @@ def test_a_file_that_is_no_record_gets_one_line(
         "show": ["show", path],
         "first": ["compare", path, good],
         "second": ["compare", good, path],
+        "export": ["export", path, "--to", "csv"],
+        "picture": ["export", path, "-o", str(tmp_path / "picture.png")],
+        "plot": ["plot", path],
     }[action]
     assert cli.main(["report", *arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1 and words in captured.err and path in captured.err
+    assert not (tmp_path / "picture.png").exists()
 
 
 def test_a_record_of_the_first_version_is_still_read() -> None:
@@ -188,8 +196,7 @@ def test_what_is_saved_is_what_is_read_and_can_be_drawn(
     path = tmp_path_factory.mktemp("records") / "record.json"
     record.save(path)
     assert Record.load(path) == record
-    drawn(record)
-    drawn(record, lambda r, console: render(compare(r, r), console))
+    draw_or_refuse(lambda: record)
 
 
 @QUICK
@@ -247,6 +254,15 @@ def draw_or_refuse(load: Callable[[], Record]) -> None:
         drawn(record, lambda r, console: render(compare(SAMPLE, r), console))
     except RecordError:
         pass
+    else:
+        for kind in TEXT_KINDS:
+            assert export(record, kind).endswith(b"\n")
+        drawn_plots(record)
+
+
+def drawn_plots(record: Record) -> None:
+    with contextlib.suppress(RecordError):
+        drawn(record, lambda r, console: plot(chart_of(r), console, PLOTS))
 
 
 def test_the_schema_written_is_the_newest() -> None:

@@ -1,24 +1,28 @@
-"""``tk report``: draws records that ``tk bench`` or ``tk tune`` saved, and compares them."""
+"""``tk report``: draws, compares and exports records that ``tk bench`` or ``tk tune`` saved."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tk.cli_common import CommandError, in_words
+from tk.cli_common import CommandError, UsageError, check_writable, in_words
 
 if TYPE_CHECKING:
     from tk.benchmarks.record import Record
     from tk.cli_common import Commands
 
 RECORD = "what --json of tk bench or tk tune wrote"
+KINDS = ("csv", "md", "html", "png", "svg")  # of tk.reports.export, which need not be imported
+PLOTS = ("ratios", "roofline")
 
 
 def add_parser(commands: Commands) -> None:
     """Adds the command."""
-    report = commands.add_parser("report", help="draw and compare saved records")
+    report = commands.add_parser("report", help="draw, compare and export saved records")
     actions = report.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     show = actions.add_parser("show", help="print the tables of a record")
@@ -44,6 +48,31 @@ def add_parser(commands: Commands) -> None:
     )
     compare.set_defaults(run=_compare)
 
+    export = actions.add_parser("export", help="write a record as CSV, Markdown, HTML or a plot")
+    export.add_argument("file", metavar="FILE", help=RECORD)
+    export.add_argument(
+        "--to",
+        choices=KINDS,
+        help="csv: all figures, bare numbers; md: a table; html: one page that needs nothing else; "
+        "png, svg: plots; default: what the name after -o ends in",
+    )
+    export.add_argument(
+        "-o", "--output", metavar="OUT", help="default: print texts, FILE's name.png or .svg"
+    )
+    _add_plots(export)
+    export.set_defaults(run=_export)
+
+    plot = actions.add_parser("plot", help="plots in the terminal: ratios, roofline")
+    plot.add_argument("file", metavar="FILE", help=RECORD)
+    _add_plots(plot)
+    plot.set_defaults(run=_plot)
+
+
+def _add_plots(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plot", choices=("all", *PLOTS), default="all", help="which plot; default: all"
+    )
+
 
 def _show(options: argparse.Namespace, console: Console) -> int:
     from tk.benchmarks.record import RecordError
@@ -60,7 +89,7 @@ def _show(options: argparse.Namespace, console: Console) -> int:
 def _compare(options: argparse.Namespace, console: Console) -> int:
     from tk.benchmarks.record import RecordError
     from tk.reports.compare import compare, render
-    from tk.reports.names import problem_text
+    from tk.reports.lines import problem_text
 
     first, second = load(options.first), load(options.second)
     try:
@@ -78,6 +107,55 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
     names = ", ".join(f"{problem_text(c.row)} {c.row.layout}" for c in regressions)
     console.print(f"{len(regressions)} became {words}: {names}", style="red", markup=False)
     return 1
+
+
+def _export(options: argparse.Namespace, console: Console) -> int:
+    from tk.benchmarks.record import RecordError
+    from tk.reports.export import TEXT_KINDS, export
+    from tk.reports.figures import NoPlotting
+
+    suffix = Path(options.output or "").suffix.removeprefix(".").lower()
+    kind = options.to or {"markdown": "md", "htm": "html"}.get(suffix, suffix)
+    if kind not in KINDS:
+        raise UsageError(f"say what to write: --to {'|'.join(KINDS)}, or -o FILE.html")
+    output = options.output
+    if output is None and kind not in TEXT_KINDS:
+        output = Path(options.file).with_suffix(f".{kind}").name
+    check_writable(output)
+    record = load(options.file)
+    try:
+        content = export(record, kind, _plots(options))
+    except RecordError as error:
+        raise CommandError(f"{options.file}: {error}") from error
+    except NoPlotting as error:
+        raise CommandError(error) from error
+    if output is None:
+        sys.stdout.write(content.decode("utf-8"))
+        return 0
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        raise CommandError(in_words(error)) from error
+    console.print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _plot(options: argparse.Namespace, console: Console) -> int:
+    from tk.benchmarks.record import RecordError
+    from tk.reports.chart import chart_of
+    from tk.reports.terminal import render
+
+    record = load(options.file)
+    try:
+        chart = chart_of(record)
+    except RecordError as error:
+        raise CommandError(f"{options.file}: {error}") from error
+    console.print(render(chart, console, _plots(options)))
+    return 0
+
+
+def _plots(options: argparse.Namespace) -> tuple[str, ...]:
+    return PLOTS if options.plot == "all" else (options.plot,)
 
 
 def load(path: str) -> Record:
