@@ -15,6 +15,7 @@ import torch
 import tk
 from tk.benchmarks.nvml import Card
 from tk.benchmarks.record import Environment
+from tk.benchmarks.rivals import rival_versions
 
 
 def card_of(device: torch.device) -> Card | None:
@@ -41,6 +42,7 @@ def environment_of(device: torch.device) -> Environment:
             versions=versions(),
             git_revision=git_revision(),
             machine=machine(),
+            rivals=rival_versions(),
         )
     properties = torch.cuda.get_device_properties(device)
     card = card_of(device)
@@ -56,6 +58,7 @@ def environment_of(device: torch.device) -> Environment:
         versions=versions(),
         git_revision=git_revision(),
         machine=machine(),
+        rivals=rival_versions(),
     )
 
 

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
 import tk
 from tk.benchmarks.candidates import plan_text, stored_plan
 from tk.benchmarks.environment import card_of, environment_of
+from tk.benchmarks.gemm_rivals import rival_candidates
 from tk.benchmarks.operands import make_operands, problem_of
 from tk.benchmarks.overhead import host_call_seconds
 from tk.benchmarks.record import PREDICTED, Record, Result, Row, Timing
-from tk.benchmarks.selection import TORCH, Candidate, Timer, compare
+from tk.benchmarks.running import (
+    Progress,
+    Save,
+    Work,
+    ignore_progress,
+    ignore_record,
+    run_rows,
+)
+from tk.benchmarks.selection import Candidate, Timer, compare
 from tk.benchmarks.shapes import Shape
 from tk.benchmarks.timing import Flush
 from tk.schedulers import Device, GemmProblem, Instance, plan_gemm
@@ -27,9 +36,6 @@ SUITE = "gemm"
 OURS = "tk"
 MODEL = "model"
 CLOCK_UP_SECONDS = 0.3  # of products before the first figure, so that the clocks are up
-
-Progress = Callable[[int, int, str], None]
-"""Called with the number of steps done, of all, and what comes next."""
 
 Candidates = Callable[[torch.Tensor, torch.Tensor], Sequence[Candidate]]
 """The candidates for operands a (M, K) and b (K, N)."""
@@ -47,44 +53,63 @@ class Settings:
     flush: Flush = "read"
     seed: int = 0
     budget_seconds: float | None = None  # no new shape is begun after so long
+    rivals: tuple[str, ...] = ("torch",)  # names of gemm_rivals.py; torch is always measured
 
     def timer(self) -> Timer:
         """The timer for one shape."""
         return Timer(seconds=self.seconds, flush=self.flush, graph=self.graph)
 
 
-def default_candidates(a: torch.Tensor, b: torch.Tensor) -> list[Candidate]:
-    """torch.matmul, then tk.matmul as a user calls it, with the plan it chooses."""
-    ours = Candidate(OURS, lambda a, b, out: tk.matmul(a, b, out=out), tk.plan_matmul(a, b))
-    return [TORCH, ours]
+def candidates_with(rivals: Sequence[str]) -> Candidates:
+    """The rivals, then tk.matmul as a user calls it, with the plan it chooses."""
+
+    def candidates(a: torch.Tensor, b: torch.Tensor) -> list[Candidate]:
+        ours = Candidate(OURS, lambda a, b, out: tk.matmul(a, b, out=out), tk.plan_matmul(a, b))
+        return [*rival_candidates(rivals), ours]
+
+    return candidates
 
 
-def ignore_progress(done: int, total: int, text: str) -> None:
-    """Shows nothing."""
+def default_candidates(a: torch.Tensor, b: torch.Tensor) -> Sequence[Candidate]:
+    """torch.matmul, then tk.matmul."""
+    return candidates_with(["torch"])(a, b)
 
 
 def run(
     settings: Settings,
     device: torch.device,
     *,
-    candidates: Candidates = default_candidates,
+    candidates: Candidates | None = None,
     progress: Progress = ignore_progress,
+    save: Save = ignore_record,
+    kept: Record | None = None,
 ) -> Record:
-    """Runs every shape in every layout on a device and returns the record."""
-    began = time.monotonic()
+    """Runs every shape in every layout on a device and returns the record.
+
+    ``save`` gets the record so far after every row; ``kept`` is one that a run of the same settings
+    left, whose rows are not measured again. Raises ResumeError when it is of another run.
+    """
     if device.type == "cuda":
         clock_up(device)
-    environment = environment_of(device)
-    work = [(shape, layout) for shape in settings.shapes for layout in settings.layouts]
-    rows = []
-    for index, (shape, layout) in enumerate(work):
-        progress(index, len(work), f"{shape} {layout}")
-        if settings.budget_seconds and time.monotonic() - began > settings.budget_seconds:
-            break
-        rows.append(_measure(shape, layout, settings, device, candidates))
-    progress(len(work), len(work), "")
+    chosen = candidates or candidates_with(settings.rivals)
+    work = [
+        Work(
+            *(shape.m, shape.n, shape.k, layout),
+            _Measuring(shape, layout, settings, device, chosen),
+        )
+        for shape in settings.shapes
+        for layout in settings.layouts
+    ]
+    record = run_rows(
+        Record(SUITE, environment_of(device), stored_settings(settings), []),
+        work,
+        kept=kept,
+        progress=progress,
+        save=save,
+        budget_seconds=settings.budget_seconds,
+    )
     calls = host_call_seconds(device) if device.type == "cuda" else {}
-    return Record(SUITE, environment, _stored(settings), rows, host_call_seconds=calls)
+    return replace(record, host_call_seconds=calls)
 
 
 def predict(
@@ -121,26 +146,31 @@ def roof_seconds(problem: GemmProblem, device: Device) -> float:
     )
 
 
-def _measure(
-    shape: Shape,
-    layout: str,
-    settings: Settings,
-    device: torch.device,
-    candidates: Candidates,
-) -> Row:
-    a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
-    plan = tk.plan_matmul(a, b)
-    results = compare(a, b, candidates(a, b), settings.timer())
-    card = card_of(device)
-    return make_row(
-        shape,
-        layout,
-        plan.problem,
-        plan.device,
-        results,
-        sm_clock_mhz=card.sm_clock_mhz() if card else None,
-        power_watts=card.power_watts() if card else None,
-    )
+@dataclass(frozen=True)
+class _Measuring:
+    """Measures one row when called."""
+
+    shape: Shape
+    layout: str
+    settings: Settings
+    device: torch.device
+    candidates: Candidates
+
+    def __call__(self) -> Row:
+        settings, device = self.settings, self.device
+        a, b = make_operands(self.shape, self.layout, settings.dtype, device, settings.seed)
+        plan = tk.plan_matmul(a, b)
+        results = compare(a, b, self.candidates(a, b), settings.timer())
+        card = card_of(device)
+        return make_row(
+            self.shape,
+            self.layout,
+            plan.problem,
+            plan.device,
+            results,
+            sm_clock_mhz=card.sm_clock_mhz() if card else None,
+            power_watts=card.power_watts() if card else None,
+        )
 
 
 def make_row(
@@ -170,10 +200,10 @@ def make_row(
     )
 
 
-def _stored(settings: Settings) -> dict[str, object]:
-    stored = asdict(settings)
-    stored["shapes"] = [str(shape) for shape in settings.shapes]
-    return stored
+def stored_settings(settings: Settings) -> dict[str, object]:
+    """The settings as a record keeps them."""
+    shapes = [str(shape) for shape in settings.shapes]
+    return asdict(settings) | {"shapes": shapes, "rivals": list(settings.rivals)}
 
 
 def clock_up(device: torch.device) -> None:

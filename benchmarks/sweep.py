@@ -19,9 +19,10 @@ import tk
 from tk import runtime
 from tk.benchmarks.candidates import plan_candidates
 from tk.benchmarks.environment import card_of, environment_of
-from tk.benchmarks.gemm import OURS, Progress, clock_up, ignore_progress, make_row
+from tk.benchmarks.gemm import OURS, clock_up, make_row
 from tk.benchmarks.operands import make_operands
 from tk.benchmarks.record import Record, Result
+from tk.benchmarks.running import Progress, ignore_progress
 from tk.benchmarks.selection import TORCH, YARDSTICK, Candidate, Timer, compare, plan_candidate
 from tk.benchmarks.shapes import Shape
 from tk.schedulers import Plan

@@ -11,7 +11,7 @@ from rich.text import Text
 from tk.benchmarks.record import FAILED, OK, PREDICTED, WRONG, Record
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
-from tk.reports.lines import OURS, RIVAL, Line
+from tk.reports.lines import OURS, RIVAL, Line, name_of, rivals_of
 
 BEST_SHOWN = 3  # plans of a tuned shape
 _FLUSHED = {"write": ", L2 flushed by writing", "none": ", L2 not flushed"}
@@ -50,7 +50,7 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
             Column("TFLOP/s", _tera_operations),
             Column("TB/s", _tera_bytes, spare=1),
             Column("roof", lambda line: format.percent(line.row.roof_seconds, line.seconds)),
-            Column("x cuBLAS", lambda line: format.ratio(line.row.ratio(OURS, RIVAL))),
+            *_ratio_columns(record),
             Column("error", _error),
             Column("x torch's", _error_ratio, spare=1),
         ],
@@ -62,6 +62,19 @@ def _measured(lines: list[Line], record: Record, console: Console) -> Renderable
         "*: not in the geometric mean",
     )
     return Group(table, _summary(record))
+
+
+def _ratio_columns(record: Record) -> list[Column]:
+    """One for each rival that was measured; that of cuBLAS is always there."""
+    rivals = dict.fromkeys([RIVAL, *rivals_of(record)])
+    return [
+        Column(
+            f"x {name_of(rival)}",
+            lambda line, rival=rival: format.ratio(line.ratio(rival)),  # type: ignore[misc]
+            spare=0 if rival == RIVAL else 1,
+        )
+        for rival in rivals
+    ]
 
 
 def _summary(record: Record) -> Text:
@@ -82,6 +95,12 @@ def _summary(record: Record) -> Text:
             if part is not None:
                 text.append(f"  {layout}: {part:.3f}")
         text.append("\n")
+    for rival in rivals_of(record):
+        mean = record.geometric_mean(OURS, rival)
+        if rival != RIVAL and mean is not None:
+            text.append(f"geometric mean of the ratios to {name_of(rival)}: ")
+            text.append_text(format.ratio(mean))
+            text.append("\n")
     if record.host_call_seconds:
         calls = ", ".join(
             f"{name} {value * 1e6:.1f} us" for name, value in record.host_call_seconds.items()

@@ -17,7 +17,25 @@ def render(record: Record, console: Console) -> RenderableType:
     if record.suite not in _SUITES:
         known = ", ".join(_SUITES)
         raise RecordError(f"no report for the suite {record.suite!r}; there are: {known}")
-    return Group(environment_lines(record.environment), _SUITES[record.suite](record, console))
+    parts = [environment_lines(record.environment), *unfinished_lines(record)]
+    return Group(*parts, _SUITES[record.suite](record, console))
+
+
+def unfinished_lines(record: Record) -> list[Text]:
+    """What is to be known of a run that was interrupted, and of one that was resumed."""
+    lines = []
+    if record.missing_rows:
+        planned = record.planned_rows or 0
+        lines.append(
+            Text(
+                f"unfinished: {planned - record.missing_rows} of {planned} rows; the same tk bench "
+                "with --resume measures the rest\n",
+                style="bold yellow",
+            )
+        )
+    if record.resumed:
+        lines.append(Text(f"resumed at {', '.join(record.resumed)}\n", style="dim"))
+    return lines
 
 
 def environment_lines(environment: Environment) -> Text:
@@ -32,5 +50,9 @@ def environment_lines(environment: Environment) -> Text:
     versions = [f"{name} {version}" for name, version in environment.versions.items()]
     made = [environment.timestamp, environment.machine]
     made += [f"revision {environment.git_revision}"] if environment.git_revision else []
-    lines = (device, versions, made)
+    here = [f"{name} {v}" for name, v in environment.rivals.items() if v is not None]
+    absent = [name for name, version in environment.rivals.items() if version is None]
+    rivals = [f"rivals: {', '.join(here)}"] if here else []
+    rivals += [f"not installed: {', '.join(absent)}"] if absent else []
+    lines = [device, versions, *([rivals] if rivals else []), made]
     return Text("\n".join(", ".join(filter(None, line)) for line in lines) + "\n", style="dim")

@@ -13,7 +13,7 @@ from html import escape
 from tk.reports.chart import Chart, Panel, Point
 
 _WIDTH = 760  # of the roofline
-_BARS_WIDTH, _LABEL, _RIGHT, _ROW = 520, 130, 48, 18
+_BARS, _RIGHT, _ROW = 340, 48, 18  # of the ratios: bars, figures beside them, height
 _TICKS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 _HATCH = (
     '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
@@ -31,14 +31,15 @@ def bars(panel: Panel) -> str:
     """Bars from 1.0: to the right where ours is faster, hatched to the left where it is slower."""
     ratios = [min(max(bar.ratio, 1e-3), 1e3) for bar in panel.bars]
     low, high = min(0.9, *ratios) * 0.93, max(1.1, *ratios) * 1.07
-    left, right = _LABEL, _BARS_WIDTH - _RIGHT
+    left = 16 + 7 * max(len(bar.label) for bar in panel.bars)
+    right = left + _BARS
     scale = (right - left) / math.log(high / low)
 
     def x(value: float) -> float:
         return left + math.log(min(max(value, low), high) / low) * scale
 
     height = 24 + _ROW * len(panel.bars) + 22
-    parts = [_open(_BARS_WIDTH, height, f"{panel.rival}'s time over tk's, layout {panel.title}")]
+    parts = [_open(right + _RIGHT, height, f"{panel.rival}'s time over tk's, layout {panel.title}")]
     bottom = height - 22
     for tick in _TICKS:
         if low <= tick <= high:

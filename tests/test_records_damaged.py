@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from sample_records import make_record, make_row
@@ -178,7 +178,6 @@ RECORDS = st.builds(
     figures=st.lists(st.builds(Figure, WORDS, WORDS, NUMBERS, WORDS), max_size=2),
     planned_rows=st.none() | st.integers(0, 9),
 )
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def drawn(record: Record, draw: Callable[[Record, Console], Any] = show) -> str:
@@ -188,7 +187,6 @@ def drawn(record: Record, draw: Callable[[Record, Console], Any] = show) -> str:
     return stream.getvalue()
 
 
-@QUICK
 @given(RECORDS)
 def test_what_is_saved_is_what_is_read_and_can_be_drawn(
     tmp_path_factory: pytest.TempPathFactory, record: Record
@@ -199,7 +197,6 @@ def test_what_is_saved_is_what_is_read_and_can_be_drawn(
     draw_or_refuse(lambda: record)
 
 
-@QUICK
 @given(st.integers(0, 10**9))
 def test_a_record_cut_off_anywhere_is_no_record(
     tmp_path_factory: pytest.TempPathFactory, where: int
@@ -212,7 +209,6 @@ def test_a_record_cut_off_anywhere_is_no_record(
         Record.load(path)
 
 
-@QUICK
 @given(st.data())
 def test_a_record_with_any_byte_changed_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -226,7 +222,6 @@ def test_a_record_with_any_byte_changed_is_read_or_refused(
     draw_or_refuse(lambda: Record.load(path))
 
 
-@QUICK
 @given(st.data())
 def test_a_record_with_any_part_replaced_is_read_and_drawn_or_refused(data: st.DataObject) -> None:
     changed: Any = copy.deepcopy(replace(SAMPLE, planned_rows=3).to_dict())

@@ -40,6 +40,8 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     table.add_section()
     _extensions(table)
     table.add_section()
+    _rivals(table)
+    table.add_section()
     usable = _gpus(table, remedies) or usable
     console.print(table)
     if remedies:
@@ -105,6 +107,18 @@ def _extensions(table: Table) -> None:
         return
     size = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
     table.add_row("tk.load's cache", f"{cache}, {size / 2**20:.1f} MiB; remove: rm -r {cache}")
+
+
+def _rivals(table: Table) -> None:
+    """A row with the libraries that benchmarks compare with, and one with those not installed."""
+    from tk.benchmarks.rivals import find_rivals
+
+    found = find_rivals()
+    here = ", ".join(f"{each.rival.title} {each.version}" for each in found if each.present)
+    absent = ", ".join(each.rival.title for each in found if not each.present)
+    table.add_row("rivals to measure", here or "none")
+    if absent:
+        table.add_row("not installed", f"{absent} (tk bench rivals says how to get them)")
 
 
 def _gpus(table: Table, remedies: list[str]) -> bool:

@@ -1,0 +1,278 @@
+"""``tk bench``: measures the matrix product against its rivals, and lists which are installed."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tk.cli_common import CommandError, UsageError, check_writable, in_words
+from tk.cli_measure import (
+    DEFAULT_DEVICE,
+    add_common,
+    duration,
+    instance_table,
+    measuring_device,
+    named_device,
+    progress_bar,
+    save_record,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from tk.benchmarks.record import Record
+    from tk.benchmarks.running import Save
+    from tk.cli_common import Commands
+
+HOST_BUDGET_SECONDS = 30.0
+HOST_SECONDS_EACH = 0.2
+SECONDS_EACH = 0.1
+QUICK_SECONDS_EACH = 0.03
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command."""
+    text = "measure against rivals, outputs checked first"
+    bench = commands.add_parser("bench", help=text, description=text)
+    families = bench.add_subparsers(dest="family", metavar="FAMILY", required=True)
+    _add_gemm(families)
+    rivals = families.add_parser("rivals", help="which rivals are installed, in which version")
+    rivals.set_defaults(run=_rivals)
+
+
+def _add_gemm(families: Commands) -> None:
+    gemm = families.add_parser("gemm", help="the matrix product")
+    add_common(gemm, layouts=True)
+    gemm.add_argument("--suite", metavar="NAME", help="which shapes; default: full")
+    gemm.add_argument("--list-suites", action="store_true", help="list the suites and stop")
+    gemm.add_argument(
+        "--quick", action="store_true", help="--suite quick, and less time for each candidate"
+    )
+    gemm.add_argument(
+        "--rivals",
+        metavar="NAME,...",
+        help="of torch (cuBLAS, always measured), triton, compile (torch.compile, which tunes for "
+        "minutes), or all that are installed; default: torch,triton where installed",
+    )
+    gemm.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
+    gemm.add_argument(
+        "--flush",
+        choices=("read", "write", "none"),
+        default="read",
+        help="how the L2 cache is emptied before each call: by reading (default), by writing, as "
+        "triton.testing.do_bench does, which leaves it to be written back, or not at all",
+    )
+    gemm.add_argument("--seconds", type=duration, help="GPU time for each candidate")
+    add_resume(gemm)
+    gemm.set_defaults(run=_gemm)
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """Adds --resume."""
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the rows that the --json FILE of an interrupted run holds; refused when device, "
+        "versions, revision or settings differ",
+    )
+
+
+def _gemm(options: argparse.Namespace, console: Console) -> int:
+    from tk.benchmarks import gemm
+    from tk.benchmarks.gemm_rivals import choose_rivals
+
+    if options.list_suites:
+        return _list_suites(console)
+    chosen = _shapes_of(options)
+    check_writable(options.json)
+    cuda = measuring_device(options.device, console)
+    settings = gemm.Settings(
+        chosen,
+        options.layouts,
+        options.dtype,
+        seconds=options.seconds or (QUICK_SECONDS_EACH if options.quick else SECONDS_EACH),
+        graph=options.graph,
+        flush=options.flush,
+    )
+    if cuda is None and options.graph:
+        raise UsageError("--graph needs a GPU")
+    try:
+        device = cuda or _host()
+        settings = replace(settings, rivals=tuple(choose_rivals(options.rivals, device)))
+    except ValueError as error:
+        raise UsageError(error) from error
+    run = Run(options, console)
+    if cuda is not None:
+        record = run.measure("measuring", lambda **how: gemm.run(settings, cuda, **how))
+    else:
+        record = _gemm_without_gpu(run, settings)
+    return run.finish(record)
+
+
+def _host() -> torch.device:
+    import torch
+
+    return torch.device("cpu")
+
+
+def _shapes_of(options: argparse.Namespace) -> Any:
+    from tk.benchmarks.suites import suite_named
+
+    given = [
+        name
+        for name, value in (
+            ("--shapes", options.shapes),
+            ("--suite", options.suite),
+            ("--quick", options.quick),
+        )
+        if value
+    ]
+    if len(given) > 1 and given != ["--shapes", "--quick"]:
+        raise UsageError(f"{' and '.join(given)}: give one of them")
+    if options.shapes:
+        return options.shapes
+    try:
+        return list(suite_named(options.suite or ("quick" if options.quick else "full")).shapes)
+    except ValueError as error:
+        raise UsageError(f"--suite {error}") from error
+
+
+def _gemm_without_gpu(run: Run, settings: Any) -> Record:
+    """Products on the host architecture, then predictions for a device that is not here."""
+    from tk.benchmarks import gemm, shapes
+
+    options, console = run.options, run.console
+    device = named_device(options.device or DEFAULT_DEVICE)
+    instances = instance_table()
+    on_host = replace(
+        settings,
+        shapes=options.shapes or shapes.host(),
+        seconds=options.seconds or HOST_SECONDS_EACH,
+        budget_seconds=HOST_BUDGET_SECONDS,
+    )
+    record = run.measure(
+        "running the host architecture", lambda **how: gemm.run(on_host, _host(), **how)
+    )
+    # The layouts' plans differ little: the first stands for all.
+    to_predict = replace(settings, layouts=settings.layouts[:1])
+    with progress_bar(console, f"planning for {device.name}") as report:
+        predicted = gemm.predict(to_predict, device, instances, progress=report)
+    return replace(record, rows=record.rows + predicted, predicted_for=device.name)
+
+
+class Run:
+    """A run that is saved after every row, and that --resume goes on with."""
+
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self.options = options
+        self.console = console
+        self._path: str | None = options.json
+        self._latest: Record | None = None
+        # A pipe gets the record once, when it is whole.
+        self._is_file = self._path is not None and (
+            not Path(self._path).exists() or Path(self._path).is_file()
+        )
+        self._kept = self._load() if options.resume else None
+
+    def measure(self, text: str, run: Any) -> Record:
+        """The record of ``run(progress=, save=, kept=)``; an interruption leaves what was measured,
+        shown, in the file, and said."""
+        from tk.benchmarks.running import ResumeError
+
+        try:
+            with progress_bar(self.console, text) as report:
+                record: Record = run(progress=report, save=self._saver(), kept=self._kept)
+        except ResumeError as error:
+            raise CommandError(f"{self._path} {error}: measure anew without --resume") from error
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
+        return record
+
+    def finish(self, record: Record) -> int:
+        """Shows and saves the record; the exit code."""
+        from tk.reports.show import render
+
+        self.console.print(render(record, self.console))
+        save_record(record, self._path, self.console)
+        return 1 if record.wrong_rows() else 0
+
+    def _load(self) -> Record | None:
+        from tk.benchmarks.record import Record, RecordError
+
+        if self._path is None or not self._is_file:
+            raise UsageError("--resume needs --json FILE: the record to go on with")
+        if not Path(self._path).exists():
+            return None
+        try:
+            kept = Record.load(self._path)
+        except OSError as error:
+            raise CommandError(in_words(error)) from error
+        except RecordError as error:
+            raise CommandError(error) from error
+        if kept.environment.git_revision.endswith("+"):
+            self.console.print(
+                "the sources have changes beside their revision: rows that are kept may be of "
+                "other ones",
+                style="yellow",
+            )
+        return kept
+
+    def _saver(self) -> Save:
+        def save(record: Record) -> None:
+            self._latest = record
+            if self._path is None or not self._is_file or not record.rows:
+                return
+            try:
+                record.save(self._path)
+            except OSError as error:
+                raise CommandError(in_words(error)) from error
+
+        return save
+
+    def _interrupted(self) -> None:
+        from tk.reports.show import render
+
+        record = self._latest
+        if record is None or not record.rows:
+            return
+        self.console.print(render(record, self.console))
+        if self._path is not None and self._is_file:
+            self.console.print(
+                f"{self._path} holds {len(record.rows)} of {record.planned_rows} rows; the same "
+                "command with --resume goes on",
+                markup=False,
+            )
+
+
+def _list_suites(console: Console) -> int:
+    from tk.benchmarks.suites import SUITES
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head, justify in (("suite", "left"), ("shapes", "right"), ("", "left")):
+        table.add_column(head, justify=justify)  # type: ignore[arg-type]
+    for suite in SUITES.values():
+        table.add_row(suite.name, str(len(suite.shapes)), suite.about)
+    console.print(table)
+    return 0
+
+
+def _rivals(options: argparse.Namespace, console: Console) -> int:
+    from tk.benchmarks.rivals import find_rivals
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("rival", "version", "of", "measured as"):
+        table.add_column(head)
+    for found in find_rivals():
+        rival = found.rival
+        version = found.version or f"absent: {rival.install}"
+        measured = rival.name if "gemm" in rival.families else ""
+        table.add_row(rival.title, version, ", ".join(rival.families), measured)
+    console.print(table)
+    return 0
