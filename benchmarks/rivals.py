@@ -122,6 +122,10 @@ RIVALS: tuple[Rival, ...] = (
 )
 
 
+RIVAL_NAMES = frozenset(rival.name for rival in RIVALS)
+"""The candidates of records that are not ours."""
+
+
 def find_rivals() -> list[Found]:
     """All of them, with their versions where they are installed."""
     return [Found(rival, _find(rival)) for rival in RIVALS]

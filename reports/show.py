@@ -6,10 +6,15 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tk.benchmarks.record import Environment, Record, RecordError
-from tk.reports import gemm
+from tk.reports import gemm, paper
 from tk.reports.format import UNITS
 
-_SUITES = {"gemm": gemm.render, "gemm-tune": gemm.render}
+
+def _paper(record: Record, console: Console) -> RenderableType:
+    return paper.render([record], console)
+
+
+_SUITES = {"gemm": gemm.render, "gemm-tune": gemm.render, "paper": _paper}
 
 
 def render(record: Record, console: Console) -> RenderableType:

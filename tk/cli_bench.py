@@ -42,6 +42,7 @@ def add_parser(commands: Commands) -> None:
     bench = commands.add_parser("bench", help=text, description=text)
     families = bench.add_subparsers(dest="family", metavar="FAMILY", required=True)
     _add_gemm(families)
+    _add_paper(families)
     rivals = families.add_parser("rivals", help="which rivals are installed, in which version")
     rivals.set_defaults(run=_rivals)
 
@@ -71,6 +72,18 @@ def _add_gemm(families: Commands) -> None:
     gemm.add_argument("--seconds", type=duration, help="GPU time for each candidate")
     add_resume(gemm)
     gemm.set_defaults(run=_gemm)
+
+
+def _add_paper(families: Commands) -> None:
+    paper = families.add_parser(
+        "paper",
+        help="ThunderKittens' experiments on the product; bank conflicts without a GPU, too",
+    )
+    paper.add_argument("--device", metavar="NAME", help="cuda or cuda:N; default: this GPU")
+    paper.add_argument("--seconds", type=duration, default=SECONDS_EACH, help="GPU time a variant")
+    paper.add_argument("--json", metavar="FILE", help="save the record")
+    add_resume(paper)
+    paper.set_defaults(run=_paper)
 
 
 def add_resume(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +125,36 @@ def _gemm(options: argparse.Namespace, console: Console) -> int:
         record = run.measure("measuring", lambda **how: gemm.run(settings, cuda, **how))
     else:
         record = _gemm_without_gpu(run, settings)
+    return run.finish(record)
+
+
+def _paper(options: argparse.Namespace, console: Console) -> int:
+    from tk.benchmarks import paper
+    from tk.benchmarks.shared_layouts import count_conflicts
+
+    check_writable(options.json)
+    cuda = measuring_device(options.device, console)
+    if cuda is None:
+        if options.device is not None:
+            raise UsageError(f"--device {options.device}: times are taken on cuda or cuda:N alone")
+        console.print(
+            "no GPU is visible: nothing is timed, only bank conflicts are counted", style="yellow"
+        )
+    run = Run(options, console)
+    try:
+        with console.status("counting bank conflicts"):
+            figures = count_conflicts()
+    except RuntimeError as error:
+        console.print(f"bank conflicts are not counted: {error}", style="yellow", markup=False)
+        figures = []
+    settings = paper.Settings(seconds=options.seconds)
+    experiments = paper.EXPERIMENTS if cuda is not None else ()
+    record = run.measure(
+        "the paper's experiments",
+        lambda **how: paper.run(
+            settings, cuda or _host(), experiments=experiments, figures=figures, **how
+        ),
+    )
     return run.finish(record)
 
 
@@ -196,12 +239,15 @@ class Run:
         return record
 
     def finish(self, record: Record) -> int:
-        """Shows and saves the record; the exit code."""
+        """Shows and saves the record; the exit code, 1 when a result of ours is wrong."""
+        from tk.benchmarks.record import FAILED, WRONG
+        from tk.benchmarks.rivals import RIVAL_NAMES
         from tk.reports.show import render
 
         self.console.print(render(record, self.console))
         save_record(record, self._path, self.console)
-        return 1 if record.wrong_rows() else 0
+        ours = (r for row in record.rows for r in row.results if r.candidate not in RIVAL_NAMES)
+        return 1 if any(result.status in (WRONG, FAILED) for result in ours) else 0
 
     def _load(self) -> Record | None:
         from tk.benchmarks.record import Record, RecordError

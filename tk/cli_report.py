@@ -67,6 +67,15 @@ def add_parser(commands: Commands) -> None:
     _add_plots(plot)
     plot.set_defaults(run=_plot)
 
+    paper = actions.add_parser(
+        "paper", help="ThunderKittens' experiments beside the paper's figures"
+    )
+    paper.add_argument(
+        "files", metavar="FILE", nargs="+", help="what --json of tk bench paper or gemm wrote"
+    )
+    paper.add_argument("--to", choices=("text", "md"), default="text", help="default: text")
+    paper.set_defaults(run=_paper)
+
 
 def _add_plots(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -151,6 +160,17 @@ def _plot(options: argparse.Namespace, console: Console) -> int:
     except RecordError as error:
         raise CommandError(f"{options.file}: {error}") from error
     console.print(render(chart, console, _plots(options)))
+    return 0
+
+
+def _paper(options: argparse.Namespace, console: Console) -> int:
+    from tk.reports import paper
+
+    records = [load(path) for path in options.files]
+    if options.to == "md":
+        sys.stdout.write(paper.to_markdown(records, options.files))
+    else:
+        console.print(paper.render(records, console, options.files))
     return 0
 
 
