@@ -1,7 +1,8 @@
 // Prints the bank conflicts of tensor-core fragments (ldmatrix, 16-bit elements) in a 64 x 64 tile,
 // for the shared layouts that ThunderKittens' figure 4 compares: rows as they come, rows padded by
-// 16 bytes, and the swizzles of 32, 64 and 128 bytes. A line each: "layout|worst|wavefronts|fewest",
-// worst over both register layouts, the wavefronts of both copies of the whole tile.
+// 16 bytes, and the swizzles of 32, 64 and 128 bytes. A line each:
+// "layout|worst|wavefronts|fewest", worst over both register layouts, the wavefronts of both copies
+// of the whole tile.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
