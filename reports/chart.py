@@ -109,6 +109,24 @@ def chart_of(record: Record) -> Chart:
     return chart
 
 
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios between two, the fewer the wider they are apart; 1 is among them."""
+    if high / low > 64:
+        first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+        step = math.ceil((last - first + 1) / 8)
+        return [10.0**power for power in range(first, last + 1) if power % step == 0]
+    fine = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.4)
+    medium = (0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5)
+    coarse = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+    ticks = fine if high / low < 1.8 else medium if high / low < 4.5 else coarse
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with two places, or in powers of ten where it is far from 1."""
+    return f"{ratio:.2f}" if 0.01 <= ratio < 1000 else f"{ratio:.0e}"
+
+
 def _panels(record: Record) -> list[Panel]:
     panels = []
     for rival in rivals_of(record):

@@ -143,6 +143,9 @@ def differences(first: Record, second: Record) -> list[str]:
     for name in dict.fromkeys([*a.versions, *b.versions]):
         was, is_ = a.versions.get(name, "-"), b.versions.get(name, "-")
         found += [f"{name}: {was} and {is_}"] if was != is_ else []
+    for name in [name for name in a.rivals if name in b.rivals]:  # older records name none
+        rival, its_other = a.rivals[name] or "-", b.rivals[name] or "-"
+        found += [f"{name}: {rival} and {its_other}"] if rival != its_other else []
     for name, tolerance in _CLOCKS.items():
         clock, other = a.clocks.get(name), b.clocks.get(name)
         if clock is None or other is None:
@@ -151,8 +154,8 @@ def differences(first: Record, second: Record) -> list[str]:
         elif abs(clock - other) > tolerance * max(clock, other):
             found.append(f"{_reading(name)}: {clock:.0f} and {other:.0f}")
     for name in _SETTINGS:
-        setting, its_other = first.settings.get(name), second.settings.get(name)
-        found += [f"{name}: {setting} and {its_other}"] if setting != its_other else []
+        setting, new_setting = first.settings.get(name), second.settings.get(name)
+        found += [f"{name}: {setting} and {new_setting}"] if setting != new_setting else []
     return found
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tk.reports.chart import Chart, Panel
+from tk.reports.chart import Chart, Panel, ratio_text, ratio_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 OURS_COLOUR, BEHIND_COLOUR = "#0072b2", "#d55e00"  # also told apart with any colour blindness
 _MARKS = (("o", "#0072b2", True), ("^", "#d55e00", False), ("s", "#009e73", False))
 _MARK_LEFT = ("D", "#7f4f8f", False)
-_TICKS = (0.25, 0.33, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 _ROW_INCHES, _PANEL_INCHES, _ROOFLINE_INCHES = 0.21, 5.2, 5.0
 _DOTS_PER_INCH = 150
+_MOST_DOTS = 60000  # along a side: the drawing library takes no more than 65535
 
 
 class NoPlotting(RuntimeError):
@@ -51,9 +51,8 @@ def draw(chart: Chart, plots: Sequence[str], kind: str) -> bytes:
         figure = _figure(chart, plots)
         FigureCanvasAgg(figure)
         metadata = {"Date": None} if kind == "svg" else {}
-        figure.savefig(
-            stream, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata, facecolor="white"
-        )
+        dots = min(_DOTS_PER_INCH, _MOST_DOTS / max(figure.get_size_inches()))
+        figure.savefig(stream, format=kind, dpi=dots, metadata=metadata, facecolor="white")
     return stream.getvalue()
 
 
@@ -61,29 +60,35 @@ def _figure(chart: Chart, plots: Sequence[str]) -> Figure:
     from matplotlib.figure import Figure
 
     panels = chart.panels if "ratios" in plots else []
+    by_rival = [[p for p in panels if p.rival == rival] for rival in _rivals(panels)]
     roofline = "roofline" in plots and bool(chart.series)
-    columns = max(len(panels), 1)
-    bars = max((len(panel.bars) for panel in panels), default=0)
-    heights = [bars * _ROW_INCHES + 1.2] if panels else []
+    columns = max((len(each) for each in by_rival), default=1)
+    heights = [max(len(p.bars) for p in each) * _ROW_INCHES + 1.2 for each in by_rival]
     heights += [_ROOFLINE_INCHES] if roofline else []
     width = max(_PANEL_INCHES * columns, 8.0 if roofline else 0.0)
     figure = Figure(figsize=(width, sum(heights) + 0.8), layout="constrained")
     figure.suptitle(f"{chart.device}, {chart.dtypes}", fontweight="bold", fontsize=11)
     grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-    limits = _limits(panels)
-    for index, panel in enumerate(panels):
-        _draw_bars(figure.add_subplot(grid[0, index]), panel, limits)
+    for row, each in enumerate(by_rival):
+        limits = _limits(each)
+        for column, panel in enumerate(each):
+            _draw_bars(figure.add_subplot(grid[row, column]), panel, limits)
     if roofline:
         _draw_roofline(figure.add_subplot(grid[len(heights) - 1, :]), chart)
     return figure
 
 
+def _rivals(panels: Sequence[Panel]) -> list[str]:
+    return list(dict.fromkeys(panel.rival for panel in panels))
+
+
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """One range for all panels, so that they can be compared."""
-    values = [value for panel in panels for bar in panel.bars for value in (bar.ratio, 1.0)]
-    if not values:
-        return 0.9, 1.1
-    return max(min(0.9, min(values) * 0.94), 1e-3), min(max(1.1, max(values) * 1.06), 1e3)
+    """One range for the panels of a rival, with room for the figures beside the bars."""
+    lows = [min(bar.ratio, bar.low, 0.95) for panel in panels for bar in panel.bars]
+    highs = [max(bar.ratio, bar.high, 1.05) for panel in panels for bar in panel.bars]
+    low, high = max(min(lows), 1e-9), min(max(highs), 1e9)
+    room = (high / low) ** 0.12
+    return low / room, high * room
 
 
 def _draw_bars(axes: Axes, panel: Panel, limits: tuple[float, float]) -> None:
@@ -107,7 +112,7 @@ def _draw_bars(axes: Axes, panel: Panel, limits: tuple[float, float]) -> None:
         outer = max(bar.ratio, bar.high, 1) if ahead else min(bar.ratio, bar.low, 1)
         outer = min(max(outer, limits[0]), limits[1])
         axes.annotate(
-            f"{bar.ratio:.2f}",
+            ratio_text(bar.ratio),
             (outer, place),
             xytext=(3 if ahead else -3, 0),
             textcoords="offset points",
@@ -117,8 +122,8 @@ def _draw_bars(axes: Axes, panel: Panel, limits: tuple[float, float]) -> None:
         )
     axes.axvline(1.0, color="black", linewidth=1.4)
     axes.set_xscale("log")
-    axes.set_xlim(limits[0] * 0.93, limits[1] * 1.07)
-    ticks = [tick for tick in _TICKS if limits[0] * 0.93 <= tick <= limits[1] * 1.07]
+    axes.set_xlim(*limits)
+    ticks = ratio_ticks(*limits)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.grid(axis="x", color="0.88", linewidth=0.6)
@@ -126,8 +131,8 @@ def _draw_bars(axes: Axes, panel: Panel, limits: tuple[float, float]) -> None:
     axes.set_yticks(list(places), [bar.label for bar in panel.bars], fontsize=8)
     axes.set_ylim(len(panel.bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    mean = "" if panel.mean is None else f"   geometric mean {panel.mean:.3f}"
-    axes.set_title(f"layout {panel.title}{mean}", fontsize=9.5, loc="left")
+    mean = "" if panel.mean is None else f"   geometric mean {panel.mean:.3g}"
+    axes.set_title(f"against {panel.rival}, {panel.title}{mean}", fontsize=9.5, loc="left")
     axes.set_xlabel(
         f"{panel.rival}'s time / tk's time   (left, hatched: tk is slower; right: faster)\n"
         "thin lines: what the quartiles of both allow; *: not in the mean",
@@ -139,8 +144,8 @@ def _draw_roofline(axes: Axes, chart: Chart) -> None:
     """Rates under the roofs of the device; both axes are logarithmic."""
     tera = 1e-12
     points = [point for series in chart.series for point in series.points]
-    low = min(point.intensity for point in points) / 1.6
-    high = max(point.intensity for point in points) * 1.6
+    low, high = _range([point.intensity for point in points])
+    rates = [point.flops_per_second * tera for point in points]
     for index, series in reversed(list(enumerate(chart.series))):
         mark, colour, filled = _MARKS[index] if index < len(_MARKS) else _MARK_LEFT
         axes.plot(
@@ -177,14 +182,23 @@ def _draw_roofline(axes: Axes, chart: Chart) -> None:
                 textcoords="offset points",
                 ha="right",
             )
-        axes.set_ylim(top=roofs.flops_per_second * tera * 1.8)
+        rates.append(roofs.flops_per_second * tera)
+    axes.set_ylim(*_range(rates))
     axes.set_xlim(low, high)
     axes.grid(which="major", color="0.88", linewidth=0.6)
     axes.set_axisbelow(True)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(lambda value, _: "")
     axes.set_xlabel("operations for each byte that must be moved (FLOP/B)")
     axes.set_ylabel("TFLOP/s")
     axes.set_title("Roofline", fontsize=9.5, loc="left")
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc="lower right", frameon=False)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """A little beyond the values on both sides, and at least two decades wide."""
+    low, high = min(values) / 1.6, max(values) * 1.6
+    missing = max(100 * low / high, 1.0) ** 0.5
+    return low / missing, high * missing

@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from tk.reports.chart import Chart, Panel, Point
+from tk.reports.chart import Chart, Panel, Point, ratio_ticks
 
 _WIDTH = 760  # of the roofline
 _BARS, _RIGHT, _ROW = 340, 48, 18  # of the ratios: bars, figures beside them, height
-_TICKS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 _HATCH = (
     '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
     'patternTransform="rotate(45)"><line class="hatching" x1="0" y1="0" x2="0" y2="5"/>'
@@ -41,10 +40,9 @@ def bars(panel: Panel) -> str:
     height = 24 + _ROW * len(panel.bars) + 22
     parts = [_open(right + _RIGHT, height, f"{panel.rival}'s time over tk's, layout {panel.title}")]
     bottom = height - 22
-    for tick in _TICKS:
-        if low <= tick <= high:
-            parts.append(_line(x(tick), 20, x(tick), bottom, "grid"))
-            parts.append(_text(x(tick), bottom + 15, f"{tick:g}", "middle", "small"))
+    for tick in ratio_ticks(low, high):
+        parts.append(_line(x(tick), 20, x(tick), bottom, "grid"))
+        parts.append(_text(x(tick), bottom + 15, f"{tick:g}", "middle", "small"))
     for index, (bar, ratio) in enumerate(zip(panel.bars, ratios, strict=True)):
         y = 24 + index * _ROW
         start, end = sorted((x(1.0), x(ratio)))
@@ -89,8 +87,10 @@ def roofline(chart: Chart) -> str:
         parts.append(_text(left - 6, y(tick) + 4, f"{tick:g}", "end", "small"))
     if chart.roofs is not None:
         roofs = chart.roofs
-        xs = sorted({across[0], min(max(roofs.ridge, across[0]), across[1]), across[1]})
-        corners = [(x(v), y(max(roofs.at(v) * tera, upward[0]))) for v in xs]
+        # From where the slanted roof comes up from below.
+        first = min(max(across[0], upward[0] / tera / roofs.bytes_per_second), across[1])
+        xs = sorted({first, min(max(roofs.ridge, first), across[1]), across[1]})
+        corners = [(x(value), y(max(roofs.at(value) * tera, upward[0]))) for value in xs]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
         parts.append(f'<polyline class="roof" points="{path}"/>')
         words = (
@@ -135,9 +135,10 @@ def _mark(index: int, x: float, y: float, point: Point | None, name: str) -> str
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A little beyond the values on both sides, and at least a factor of four wide."""
+    """A little beyond the values on both sides, and at least two decades wide."""
     low, high = min(values) / 1.5, max(values) * 1.5
-    return (low, high) if high > 4 * low else (low / 2, high * 2)
+    missing = max(100 * low / high, 1.0) ** 0.5
+    return low / missing, high * missing
 
 
 def _decades(between: tuple[float, float]) -> list[float]:

@@ -156,6 +156,7 @@ def test_plans_of_a_sweep_are_known_by_their_plan_and_not_their_number() -> None
             lambda e: replace(e, clocks={**e.clocks, "sm_clock_mhz": 1200.0}),
             "sm clock at the start, MHz: 1980 and 1200",
         ),
+        (lambda e: replace(e, rivals={"cuBLAS": None}), "cuBLAS: 13.1 and -"),
         (
             lambda e: replace(e, clocks={}),
             "power limit at the start, W: known in one of them alone",
@@ -165,7 +166,8 @@ def test_plans_of_a_sweep_are_known_by_their_plan_and_not_their_number() -> None
 def test_what_differs_between_the_machines_is_said(
     change: Callable[..., object], words: str
 ) -> None:
-    first = make_record([make_row(1e-5, 1e-5)])
+    record = make_record([make_row(1e-5, 1e-5)])
+    first = replace(record, environment=replace(record.environment, rivals={"cuBLAS": "13.1"}))
     second = replace(first, environment=change(first.environment))
     assert any(words in line for line in differences(first, second))
     text = drawn(first, second)

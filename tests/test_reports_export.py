@@ -20,7 +20,7 @@ from sample_records import make_record, make_row
 from tk import cli
 from tk.benchmarks.record import OK, PREDICTED, WRONG, Figure, Record, RecordError, Result, Timing
 from tk.reports import figures, terminal
-from tk.reports.chart import PLOTS, chart_of
+from tk.reports.chart import PLOTS, chart_of, ratio_ticks
 from tk.reports.export import KINDS, TEXT_KINDS, export
 from tk.reports.tables import to_csv, to_markdown
 
@@ -140,6 +140,30 @@ def test_bars_are_the_ratios_and_points_the_rates() -> None:
     assert point.flops_per_second == pytest.approx(2 * 4096**2 * 64 / 14e-6)
     assert chart.roofs is not None and chart.roofs.ridge == pytest.approx(250.0)
     assert chart.roofs.at(1e9) == 1e15 and chart.roofs.at(1.0) == 4e12
+
+
+def test_the_roof_of_a_page_passes_through_what_it_stands_for() -> None:
+    """Whatever the range of the axes: between its corners the slanted roof is a straight line of
+    slope 1 on axes that are both logarithmic."""
+    for seconds in (14e-6, 14e-3, 14.0):
+        record = planned(make_record([make_row(seconds, seconds)]))
+        picture = re.findall(r"<svg viewBox.*?</svg>", export(record, "html").decode())[-1]
+        decade = [float(v) for v in re.findall(r'class="grid" x1="([\d.]+)" y1="24', picture)]
+        levels = [float(v) for v in re.findall(r'x1="62.0" y1="([\d.]+)" x2="740', picture)]
+        slope = (levels[0] - levels[1]) / (decade[1] - decade[0])
+        corners = re.search(r'class="roof" points="([^"]*)"', picture)
+        assert corners is not None
+        (x1, y1), (x2, y2) = [tuple(map(float, pair.split(","))) for pair in corners[1].split()[:2]]
+        assert (y1 - y2) / (x2 - x1) == pytest.approx(slope, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.9, 1.1), (0.8, 1.3), (0.4, 2.2), (0.1, 9.0), (1e-3, 1e3), (1e-9, 1e9)]
+)
+def test_ticks_of_ratios_are_few_and_one_is_among_them(low: float, high: float) -> None:
+    ticks = ratio_ticks(low, high)
+    assert 1.0 in ticks and 2 <= len(ticks) <= 11
+    assert all(low <= tick <= high for tick in ticks) and ticks == sorted(set(ticks))
 
 
 def test_predictions_are_plotted_as_such_and_times_of_a_host_never() -> None:

@@ -12,16 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
-from tk.cli_measure import (
-    DEFAULT_DEVICE,
-    add_common,
-    duration,
-    instance_table,
-    measuring_device,
-    named_device,
-    progress_bar,
-    save_record,
-)
+from tk.cli_measure import add_common, progress_bar, save_record
+from tk.cli_planning import DEFAULT_DEVICE, duration, instances, measuring_device, named_device
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +41,7 @@ def add_parser(commands: Commands) -> None:
 
 def _add_gemm(families: Commands) -> None:
     gemm = families.add_parser("gemm", help="the matrix product")
-    add_common(gemm, layouts=True)
+    add_common(gemm)
     gemm.add_argument("--suite", metavar="NAME", help="which shapes; default: full")
     gemm.add_argument("--list-suites", action="store_true", help="list the suites and stop")
     gemm.add_argument(
@@ -192,7 +184,7 @@ def _gemm_without_gpu(run: Run, settings: Any) -> Record:
 
     options, console = run.options, run.console
     device = named_device(options.device or DEFAULT_DEVICE)
-    instances = instance_table()
+    table = instances()
     on_host = replace(
         settings,
         shapes=options.shapes or shapes.host(),
@@ -205,7 +197,7 @@ def _gemm_without_gpu(run: Run, settings: Any) -> Record:
     # The layouts' plans differ little: the first stands for all.
     to_predict = replace(settings, layouts=settings.layouts[:1])
     with progress_bar(console, f"planning for {device.name}") as report:
-        predicted = gemm.predict(to_predict, device, instances, progress=report)
+        predicted = gemm.predict(to_predict, device, table, progress=report)
     return replace(record, rows=record.rows + predicted, predicted_for=device.name)
 
 
