@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 
-from tk.benchmarks.record import FAILED, WRONG, Record
+from tk.benchmarks.record import FAILED, PREDICTED, WRONG, Record
 from tk.reports import format
 from tk.reports.lines import OURS, Line, is_measured, lines_of, name_of, rivals_of
 
@@ -69,7 +69,7 @@ def heads_and_cells(record: Record) -> tuple[list[str], list[list[str]]]:
     rows = []
     for line in lines:
         timing = line.result.timing
-        on_gpu = is_measured(record, line) or line.result.status not in ("ok",)
+        on_gpu = is_measured(record, line) or line.result.status == PREDICTED
         row = [line.problem, line.row.layout, *([line.result.candidate] if several else [])]
         row += [line.result.plan_text, _time(line)]
         row += [format.span(timing.q1, timing.q3) if timing else format.MISSING]

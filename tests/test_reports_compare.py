@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +240,16 @@ def test_the_command_compares_and_fails_only_when_asked_to(
     drifted = save(one(11e-6, 10.9e-6, 11.1e-6, rival=22e-6), tmp_path / "d.json")
     assert run(first, drifted, "--fail-above", "5")[0] == 1
     assert run(first, drifted, "--fail-above", "5", "--by", "ratio")[0] == 0
+
+
+def test_the_installed_command_gives_its_exit_code(tmp_path: Path) -> None:
+    first = save(one(10e-6, 9.9e-6, 10.1e-6), tmp_path / "a.json")
+    slower = save(one(11e-6, 10.9e-6, 11.1e-6), tmp_path / "b.json")
+    command = [sys.executable, "-m", "tk.cli", "report", "compare", first, slower]
+    for more, code in (([], 0), (["--fail-above", "5"], 1), (["--fail-above", "50"], 0)):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (code, "")
+        assert "+10.0%" in done.stdout
 
 
 @pytest.mark.parametrize("percent", ["-1", "five", "nan", "inf"])
