@@ -7,6 +7,7 @@ report them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -208,7 +209,8 @@ class Record:
             os.chmod(name, 0o666 & ~_umask())
             os.replace(name, target)
         except BaseException:
-            os.unlink(name)
+            with contextlib.suppress(FileNotFoundError):  # interrupted after the replacement
+                os.unlink(name)
             raise
 
     @classmethod

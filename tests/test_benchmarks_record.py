@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,26 @@ def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
     path.write_text("something else")
     make_record([]).save(path)
     assert Record.load(path).rows == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_interruption_of_saving_leaves_a_whole_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    path = tmp_path / "record.json"
+    make_record([]).save(path)
+    replace_file = os.replace
+
+    def interrupted(source: str, target: Path) -> None:
+        if replaced:
+            replace_file(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_record([make_row(1e-5, 1e-5)]).save(path)
+    assert len(Record.load(path).rows) == int(replaced)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_number_that_json_lacks_is_read_back_as_missing(tmp_path: Path) -> None:
@@ -79,7 +100,6 @@ def test_what_is_no_record_is_refused_in_words(tmp_path: Path, text: str, words:
 
 
 def test_a_record_is_written_through_links_and_into_what_is_no_file(tmp_path: Path) -> None:
-    import os
     import threading
 
     record = make_record([make_row(14e-6, 15e-6)])

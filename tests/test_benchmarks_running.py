@@ -237,6 +237,25 @@ def test_an_interruption_shows_and_keeps_what_was_measured(
 
 
 @no_gpu
+def test_an_interruption_of_saving_loses_no_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record.json"
+    save, calls = Record.save, []
+
+    def interrupted(record: Record, target: Path) -> None:
+        calls.append(len(record.rows))
+        if calls == [1, 2]:
+            raise KeyboardInterrupt
+        save(record, target)
+
+    monkeypatch.setattr(Record, "save", interrupted)
+    assert cli.main([*SMALL, "--json", str(path)]) == 130
+    assert "holds 2 of 2 rows" in capsys.readouterr().out
+    assert len(Record.load(path).rows) == 2
+
+
+@no_gpu
 def test_control_c_leaves_a_record_that_is_resumed(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     command = [sys.executable, "-m", "tk.cli", "bench", "gemm", "--shapes", "64,72,80,88,96,104"]

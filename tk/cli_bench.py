@@ -282,6 +282,7 @@ class Run:
             return
         self.console.print(render(record, self.console))
         if self._path is not None and self._is_file:
+            record.save(self._path)  # again: it may have been interrupted in the middle of that
             self.console.print(
                 f"{self._path} holds {len(record.rows)} of {record.planned_rows} rows; the same "
                 "command with --resume goes on",
