@@ -164,7 +164,14 @@ def _unmarked(words: TextType | None) -> TextType:
 def _table(columns: Sequence[Column], rows: Sequence[Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=PADDING)
     for column in columns:
-        table.add_column(column.head, justify="right" if column.right else "left", no_wrap=True)
+        table.add_column(
+            Text(column.head), justify="right" if column.right else "left", no_wrap=True
+        )
     for row in rows:
-        table.add_row(*(column.cell(row) for column in columns))
+        table.add_row(*(_as_text(column.cell(row)) for column in columns))
     return table
+
+
+def _as_text(cell: str | Text) -> Text:
+    """A cell as it stands: what rich would read as markup in a string is shown."""
+    return Text(cell) if isinstance(cell, str) else cell

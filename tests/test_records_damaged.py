@@ -129,7 +129,8 @@ def test_a_record_of_the_first_version_is_still_read() -> None:
 
 # --- Properties ---
 
-WORDS = st.text(max_size=12)
+# Among them what a table or a page could read as its own.
+WORDS = st.text(max_size=12) | st.sampled_from(["[/x]", "[red]", "<b>", "a|b", "\ud800", "\x1b[2J"])
 NUMBERS = st.floats(0, 1e9, allow_nan=False)
 SIZES = st.integers(0, 2**40)
 TIMINGS = st.builds(Timing, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 500))
@@ -151,7 +152,7 @@ RESULTS = st.builds(
 )
 ROWS = st.builds(
     Row,
-    *(SIZES, SIZES, SIZES, st.sampled_from(["nt", "nn"]), st.just("bf16"), NUMBERS, NUMBERS),
+    *(SIZES, SIZES, SIZES, WORDS | st.just("nt"), WORDS | st.just("bf16"), NUMBERS, NUMBERS),
     st.none() | NUMBERS,
     st.lists(RESULTS, max_size=4),
     batch=st.integers(1, 5),

@@ -107,6 +107,13 @@ def test_a_tuned_record_shows_the_best_plans_and_what_the_choice_lost() -> None:
     assert "geometric mean 2.000, worst 2.000" in text
 
 
+def test_text_of_a_record_is_shown_as_it_stands() -> None:
+    row = make_row(14e-6, 15e-6, layout="[/x]")
+    ours = replace(row.results[1], plan_text="[red]plan[/y]")
+    text = drawn(make_record([replace(row, results=[row.results[0], ours])]))
+    assert "[/x]" in text and "[red]plan[/y]" in text
+
+
 def test_an_empty_record_and_an_unknown_suite() -> None:
     assert "no rows" in drawn(make_record([]))
     with pytest.raises(RecordError, match="no report for the suite 'attention'"):

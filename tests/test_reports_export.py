@@ -293,6 +293,22 @@ def test_a_record_with_nothing_to_plot_is_one_line(
     assert "nothing to plot" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rows", [1, 2000])
+def test_a_closed_pipe_is_quiet(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "record.json"
+    replace(SAMPLE, rows=[SAMPLE.rows[0]] * rows).save(path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tk.cli", "report", "export", str(path), "--to", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 1
+
+
 @pytest.mark.parametrize("kind", TEXT_KINDS)
 def test_the_records_of_the_repository_are_exported(kind: str) -> None:
     record = Record.load(FOLDER / "2026-12-02-h200-gemm-read.json")

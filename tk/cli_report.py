@@ -139,7 +139,7 @@ def _export(options: argparse.Namespace, console: Console) -> int:
     except NoPlotting as error:
         raise CommandError(error) from error
     if output is None:
-        sys.stdout.write(content.decode("utf-8"))
+        print_text(content.decode("utf-8"))
         return 0
     try:
         Path(output).write_bytes(content)
@@ -168,7 +168,7 @@ def _paper(options: argparse.Namespace, console: Console) -> int:
 
     records = [load(path) for path in options.files]
     if options.to == "md":
-        sys.stdout.write(paper.to_markdown(records, options.files))
+        print_text(paper.to_markdown(records, options.files))
     else:
         console.print(paper.render(records, console, options.files))
     return 0
@@ -176,6 +176,12 @@ def _paper(options: argparse.Namespace, console: Console) -> int:
 
 def _plots(options: argparse.Namespace) -> tuple[str, ...]:
     return PLOTS if options.plot == "all" else (options.plot,)
+
+
+def print_text(text: str) -> None:
+    """Writes text as it is, at once, so that a closed pipe shows here and not at the end."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def load(path: str) -> Record:
