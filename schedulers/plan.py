@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as replace_fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tk.schedulers.choose import Candidate, Choice, Rejected, family_named, rank
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
+from tk.schedulers.files import replace_file
 from tk.schedulers.instance import Instance
 from tk.schedulers.order import Order
 from tk.schedulers.pipeline import num_stages_for
@@ -30,7 +33,8 @@ class Plan:
     parts that the reduced axis is cut into. A `swapped` plan is run as out^T = b^T a^T, and its
     instance, cluster and order are those of that problem. In a `dynamic` one a block takes the next
     piece of work when it is free, not every grid-th. `alternatives` are runners-up, fastest
-    first, and `rejected` what could not be considered, with a reason each.
+    first, and `rejected` what could not be considered, with a reason each. `measured` is the
+    median time in seconds at which it won a tuning, None for a plan of the model alone.
     """
 
     problem: Any
@@ -46,6 +50,7 @@ class Plan:
     dynamic: bool = False
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False)
     rejected: tuple[Rejected, ...] = field(default=(), compare=False)
+    measured: float | None = field(default=None, compare=False)
     # What decides the launch, as JSON without the runners-up. Made at once and kept: an operator's
     # schema takes a string, and a compiler that traces the call can only read one that is there.
     text: str = field(init=False, repr=False, compare=False)
@@ -95,17 +100,10 @@ class Plan:
             choice = replace_fields(
                 choice, grid=family.default_grid(self.problem, self.device, choice)
             )
-        reason = family.illegal(self.problem, self.device, choice)
-        if reason is not None:
-            raise ValueError(f"plan for {self.problem} on {self.device.name}: {reason}")
-        prediction = family.group_of(self.problem, self.device, choice).predict(choice.order)
+        made = plan_of_choice(self.problem, self.device, choice)
         before = Candidate(self.choice, self.prediction)
-        return _plan_of(
-            self.problem,
-            self.device,
-            Candidate(choice, prediction),
-            (before, *self.alternatives),
-            self.rejected,
+        return replace_fields(
+            made, alternatives=(before, *self.alternatives), rejected=self.rejected
         )
 
     def explain(self, *, rejected: bool = False) -> Table:
@@ -124,7 +122,26 @@ class Plan:
             f" predicted {seconds * 1e6:.1f} us,"
             f" {self.prediction.flops_per_second / 1e12:.0f} TFLOP/s,"
             f" bound by {self.prediction.bound_by}"
+            + ("" if self.measured is None else f"; tuned, measured {self.measured * 1e6:.1f} us")
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan as JSON, runners-up included; the file appears whole or not at all.
+        OSError when it cannot be written."""
+        replace_file(Path(path), json.dumps(self.to_dict(), indent=1) + "\n")
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Plan:
+        """The plan that `save` wrote. OSError when the file cannot be read, ValueError when it
+        holds no plan of this library that can run; both name the file in one line."""
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:  # not JSON, not text
+            raise ValueError(f"{path} is no JSON, or was cut off: {error}") from None
+        try:
+            return Plan.from_dict(record)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, from which `from_dict` makes the same plan again."""
@@ -135,6 +152,7 @@ class Plan:
                 for c in self.alternatives
             ],
             "rejected": [{"what": r.what, "reason": r.reason} for r in self.rejected],
+            "measured": self.measured,
         }
 
     def _decision(self) -> dict[str, Any]:
@@ -150,7 +168,9 @@ class Plan:
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Plan:
         """The inverse of `to_dict`. ValueError names what is missing, foreign or illegal."""
-        version = record.get("version")
+        version = record.get("version") if isinstance(record, Mapping) else None
+        if not isinstance(version, int) or "choice" not in record:
+            raise ValueError("this is no plan record")
         if version != _VERSION:
             raise ValueError(f"plan record has version {version!r}; this library reads {_VERSION}")
         try:
@@ -161,6 +181,7 @@ class Plan:
                 _candidate(record),
                 tuple(_candidate(entry) for entry in record["alternatives"]),
                 tuple(Rejected(**entry) for entry in record["rejected"]),
+                record.get("measured"),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
@@ -187,12 +208,26 @@ def make_plan(
     return _plan_of(problem, device, ranked[0], tuple(ranked[1:]), tuple(rejected))
 
 
+def plan_of_choice(
+    problem: Any, device: Device, choice: Choice, *, measured: float | None = None
+) -> Plan:
+    """The plan of a choice that was made elsewhere, e.g. by measuring; its prediction is the
+    model's. ValueError when it cannot run."""
+    family = family_named(problem.family)
+    reason = family.illegal(problem, device, choice)
+    if reason is not None:
+        raise ValueError(f"plan for {problem} on {device.name}: {reason}")
+    prediction = family.group_of(problem, device, choice).predict(choice.order)
+    return _plan_of(problem, device, Candidate(choice, prediction), (), (), measured)
+
+
 def _plan_of(
     problem: Any,
     device: Device,
     best: Candidate,
     alternatives: tuple[Candidate, ...],
     rejected: tuple[Rejected, ...],
+    measured: float | None = None,
 ) -> Plan:
     choice = best.choice
     return Plan(
@@ -209,6 +244,7 @@ def _plan_of(
         dynamic=choice.dynamic,
         alternatives=alternatives,
         rejected=rejected,
+        measured=measured,
     )
 
 

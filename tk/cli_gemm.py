@@ -1,4 +1,4 @@
-"""``tk plan gemm``, ``tk bench gemm`` and ``tk tune gemm``."""
+"""``tk plan gemm``, ``tk bench gemm`` and the options of ``tk tune gemm``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tk import cli_tune
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def add_parsers(commands: Commands) -> None:
     plan.add_argument("--out-dtype", choices=(*DTYPES, "fp32"), help="default: that of --dtype")
     _add_common(plan, layouts=False)
     plan.add_argument("--layout", default="nt", help="nt (a @ w.t(), the default), nn, tn or tt")
+    plan.add_argument(
+        "--json", metavar="FILE", help="save the plan; tk.schedulers.Plan.load reads it"
+    )
     plan.set_defaults(run=_plan)
 
     bench = _family(commands, "bench", "measure against torch.matmul, outputs checked first")
@@ -54,20 +58,35 @@ def add_parsers(commands: Commands) -> None:
     bench.add_argument("--seconds", type=_duration, help="GPU time for each candidate")
     bench.set_defaults(run=_bench)
 
-    tune = _family(commands, "tune", "measure many plans of each shape on this GPU")
+    tuning = _families(commands, "tune", "measure many plans of each shape, and keep the fastest")
+    cli_tune.add_store_parsers(tuning)
+    tune = _add_gemm(tuning, "measure many plans of each shape on this GPU")
     _add_common(tune, layouts=True)
     tune.add_argument("--candidates", type=_size, default=24, help="plans a shape (default 24)")
     tune.add_argument("--seconds", type=_duration, default=0.015, help="GPU time for each plan")
     tune.add_argument(
         "--measurements", metavar="FILE", help="write the flat list of measurements as JSON"
     )
-    tune.set_defaults(run=_tune)
+    tune.add_argument(
+        "--no-store", action="store_true", help="do not keep the fastest for tk.matmul to use"
+    )
+    tune.set_defaults(run=cli_tune.tune)
 
 
 def _family(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     """The parser of ``tk NAME gemm``; other families of kernels will stand beside it."""
+    return _add_gemm(_families(commands, name, text), text)
+
+
+def _families(commands: Commands, name: str, text: str) -> Commands:
     command = commands.add_parser(name, help=text)
-    families = command.add_subparsers(dest="family", metavar="FAMILY", required=True)
+    families: Commands = command.add_subparsers(  # type: ignore[assignment]
+        dest="family", metavar="FAMILY", required=True
+    )
+    return families
+
+
+def _add_gemm(families: Commands, text: str) -> argparse.ArgumentParser:
     return families.add_parser("gemm", help="the matrix product", description=text)
 
 
@@ -97,6 +116,7 @@ def _plan(options: argparse.Namespace, console: Console) -> int:
     from tk.reports.plan import render
     from tk.schedulers import plan_gemm
 
+    check_writable(options.json)
     device = _planning_device(options.device)
     try:
         layouts = parse_layouts(options.layout)
@@ -109,6 +129,11 @@ def _plan(options: argparse.Namespace, console: Console) -> int:
     except ValueError as error:
         raise UsageError(error) from error
     console.print(render(plan, console))
+    if options.json is not None:
+        try:
+            plan.save(options.json)
+        except OSError as error:
+            raise CommandError(in_words(error)) from error
     return 0
 
 
@@ -117,7 +142,7 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
     from tk.reports.show import render
 
     check_writable(options.json)
-    cuda = _measuring_device(options.device, console)
+    cuda = measuring_device(options.device, console)
     chosen = options.shapes or (shapes.quick() if options.quick else shapes.suite())
     settings = gemm.Settings(
         chosen,
@@ -128,14 +153,14 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
         flush=options.flush,
     )
     if cuda is not None:
-        with _progress(console, "measuring") as report:
+        with progress_bar(console, "measuring") as report:
             record = gemm.run(settings, cuda, progress=report)
     else:
         if options.graph:
             raise UsageError("--graph needs a GPU")
         record = _bench_without_gpu(options, settings, console)
     console.print(render(record, console))
-    _save(record, options.json, console)
+    save_record(record, options.json, console)
     return 1 if record.wrong_rows() else 0
 
 
@@ -153,44 +178,17 @@ def _bench_without_gpu(options: argparse.Namespace, settings: Any, console: Cons
         seconds=options.seconds or HOST_SECONDS_EACH,
         budget_seconds=HOST_BUDGET_SECONDS,
     )
-    with _progress(console, "running the host architecture") as report:
+    with progress_bar(console, "running the host architecture") as report:
         record = gemm.run(on_host, torch.device("cpu"), progress=report)
     # The layouts' plans differ little: the first stands for all.
     to_predict = replace(settings, layouts=settings.layouts[:1])
-    with _progress(console, f"planning for {device.name}") as report:
+    with progress_bar(console, f"planning for {device.name}") as report:
         predicted = gemm.predict(to_predict, device, instances, progress=report)
     return replace(record, rows=record.rows + predicted, predicted_for=device.name)
 
 
-def _tune(options: argparse.Namespace, console: Console) -> int:
-    from tk.benchmarks import sweep
-    from tk.reports.show import render
-
-    check_writable(options.json)
-    check_writable(options.measurements)
-    cuda = _measuring_device(options.device, console)
-    if cuda is None:
-        raise CommandError("no GPU is visible: plans can only be measured on one")
-    settings = sweep.Settings(
-        options.shapes or sweep.default_shapes(),
-        options.layouts,
-        options.dtype,
-        seconds=options.seconds,
-        candidates=options.candidates,
-    )
-    with _progress(console, "measuring plans") as report:
-        record = sweep.run(settings, cuda, progress=report)
-    console.print(render(record, console))
-    _save(record, options.json, console)
-    if options.measurements is not None:
-        try:
-            sweep.save_measurements(record, options.measurements)
-        except OSError as error:
-            raise CommandError(in_words(error)) from error
-    return 1 if record.wrong_rows() else 0
-
-
-def _save(record: Record, path: str | None, console: Console) -> None:
+def save_record(record: Record, path: str | None, console: Console) -> None:
+    """Writes a record where one is asked for; CommandError when it cannot be."""
     if path is None:
         return
     try:
@@ -201,7 +199,7 @@ def _save(record: Record, path: str | None, console: Console) -> None:
 
 
 @contextmanager
-def _progress(console: Console, text: str) -> Iterator[Report]:
+def progress_bar(console: Console, text: str) -> Iterator[Report]:
     """A bar that shows how far the work is, on a terminal; elsewhere nothing."""
     columns = (
         TextColumn("{task.description}"),
@@ -219,7 +217,7 @@ def _progress(console: Console, text: str) -> Iterator[Report]:
         yield report
 
 
-def _measuring_device(name: str | None, console: Console) -> torch.device | None:
+def measuring_device(name: str | None, console: Console) -> torch.device | None:
     """The GPU to measure on, None to do without one."""
     from tk import runtime
 

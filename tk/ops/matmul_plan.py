@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import torch
 
-from tk import runtime
+from tk import runtime, tuning
 from tk.errors import wrong_type, wrong_value
 from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION
 from tk.ops.matmul_layout import Layout, folded
@@ -21,7 +21,11 @@ __all__ = ["check_plan", "plan_for", "plan_from_text", "plan_to_text"]
 def plan_for(
     layout: Layout, dtype: torch.dtype, out_dtype: torch.dtype, backend: runtime.Backend
 ) -> tuple[Plan, Layout]:
-    """The scheduler's plan and the layout it is for: the batch folded into rows where possible."""
+    """The scheduler's plan and the layout it is for: the batch folded into rows where possible.
+
+    A winner that was measured before goes first (`tk.tuning`). What is planned once stays for the
+    life of the process: its results are the same bits at every call.
+    """
     chosen = folded(layout)
     return _planned(chosen.problem(dtype, out_dtype), backend.kind, backend.index), chosen
 
@@ -30,6 +34,9 @@ def plan_for(
 def _planned(problem: GemmProblem, kind: str, index: int) -> Plan:
     where = torch.device("cpu") if kind == "host" else torch.device("cuda", index)
     backend = runtime.backend(where)
+    tuned = tuning.tuned_plan(problem, backend)
+    if tuned is not None:
+        return tuned
     return plan_gemm(problem, backend.device, backend.instances)
 
 
