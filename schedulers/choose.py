@@ -18,6 +18,8 @@ from tk.schedulers.instance import Instance
 from tk.schedulers.order import Order, is_whole
 
 _HOPELESS = 1.25  # a group whose bound is this far behind the best is not looked at further
+_FAR = 1 << 62  # more than any number of steps
+_OUT_OF_REACH = 1.02  # and one this far behind cannot be the best, on however many blocks
 _CLOSE = 1.03  # groups this close to the best have all their orders tried
 _FIRST_ORDERS = 2  # how many are tried in every group
 _TIE = 1e-3  # predictions closer than this are equal; the earlier candidate wins
@@ -123,6 +125,8 @@ class Rejected:
 class Group(Protocol):
     """Candidates that differ in their order alone."""
 
+    grid: int  # blocks
+
     def floor(self) -> float:
         """Seconds that no order of this group can beat."""
         ...
@@ -141,6 +145,10 @@ class Group(Protocol):
 
     def predict(self, order: Order) -> Prediction:
         """What the model says of it."""
+        ...
+
+    def seconds(self, order: Order) -> float:
+        """The prediction's time alone, to the last bit."""
         ...
 
 
@@ -228,6 +236,71 @@ def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
     return [orders[0], *sorted(orders[1:] + others, key=lambda c: c.prediction.seconds)]
 
 
+def best(groups: Sequence[Group], keep: int) -> Candidate | None:
+    """The first of what `rank` returns, found by predicting no more than what decides it."""
+    bounded = sorted((group.floor(), index) for index, group in enumerate(groups))
+    fastest = float("inf")
+    found: list[_Leading] = []
+    for bound, index in bounded:
+        if bound > fastest * (_OUT_OF_REACH if len(found) < keep else 1.0):
+            break
+        leading = _Leading(groups[index], bound)
+        fastest = min(fastest, leading.seconds)
+        found.append(leading)
+    if not found:
+        return None
+    same_grid = all(each.grid == found[0].grid for each in found)
+    lead = min(each.key for each in found)
+    for each in found:
+        may_gain = each.bound * (1 + _TIE) < each.seconds and each.bound <= fastest * _MORE_BLOCKS
+        if may_gain and each.seconds <= fastest * _CLOSE:
+            # Where the number of blocks decides nothing, only a faster one is of interest.
+            if same_grid and each.least_key > lead:
+                continue
+            each.try_others()
+            lead = min(lead, each.key)
+    found.sort(key=lambda each: each.key)
+    limit = found[0].seconds * _MORE_BLOCKS
+    winner = max((each for each in found if each.seconds <= limit), key=lambda each: each.grid)
+    winner.try_others()
+    order, seconds = winner.order, winner.seconds
+    if winner.bound < _TABLE_GAIN * seconds:
+        for by_table in winner.group.table_orders():
+            if winner.group.seconds(by_table) < _TABLE_GAIN * seconds:
+                order = by_table
+    return Candidate(winner.group.choice(order), winner.group.predict(order))
+
+
+class _Leading:
+    """A group with the best of its orders that were tried."""
+
+    __slots__ = ("bound", "grid", "group", "key", "least_key", "order", "seconds", "untried")
+
+    def __init__(self, group: Group, bound: float) -> None:
+        self.group, self.bound, self.grid = group, bound, group.grid
+        self.least_key = _step(bound) if bound > 0 else -_FAR
+        orders = group.orders()
+        self.untried = orders[_FIRST_ORDERS:]
+        self.order = orders[0]
+        self.seconds = group.seconds(self.order)
+        self.key = _step(self.seconds)
+        self._try(orders[1:_FIRST_ORDERS])
+
+    def try_others(self) -> None:
+        """The rest of the orders, until one is as fast as any can be."""
+        untried, self.untried = self.untried, ()
+        self._try(untried)
+
+    def _try(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            if self.key <= self.least_key:
+                break  # the earlier of equals is taken
+            seconds = self.group.seconds(order)
+            key = _step(seconds)
+            if key < self.key:
+                self.order, self.seconds, self.key = order, seconds, key
+
+
 def _predicted(group: Group, orders: Sequence[Order]) -> list[Candidate]:
     """Those candidates of a group, fastest first."""
     return sorted((Candidate(group.choice(o), group.predict(o)) for o in orders), key=_key)
@@ -240,5 +313,9 @@ def _try_others(group: Group, candidates: list[Candidate]) -> None:
 
 
 def _key(candidate: Candidate) -> int:
-    """The predicted time in steps of _TIE: sorting by it keeps the earlier of two equal ones."""
-    return int(log(candidate.prediction.seconds) / _TIE)
+    return _step(candidate.prediction.seconds)
+
+
+def _step(seconds: float) -> int:
+    """A time in steps of _TIE: sorting by it keeps the earlier of two equal ones."""
+    return int(log(seconds) / _TIE)

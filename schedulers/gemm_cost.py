@@ -201,20 +201,29 @@ class GemmCost:
         latency = self.device.load_latency_s + missed * self.device.memory_latency_s
         return latency / max(self.num_stages - 1, 1)
 
-    def predict(self, order: Order) -> Prediction:
-        """The whole prediction with that tile order."""
-        shape, problem = self.shape, self.problem
+    def seconds(self, order: Order) -> float:
+        """The predicted time with that tile order."""
+        a_bytes, b_bytes = self._bytes_read(order)
+        return self._seconds(a_bytes + b_bytes)[0]
+
+    def _bytes_read(self, order: Order) -> tuple[float, float]:
+        """Bytes of a and b from memory."""
         panels = panels_read(
             order,
-            shape.rows,
-            shape.cols,
+            self.shape.rows,
+            self.shape.cols,
             wave=self.clusters / self.splits,
             row_bytes=self.row_bytes,
             col_bytes=self.col_bytes,
             device=self.device,
         )
-        a_bytes = panels.rows * self.row_bytes * problem.batch
-        b_bytes = panels.cols * self.col_bytes * problem.batch
+        batch = self.problem.batch
+        return panels.rows * self.row_bytes * batch, panels.cols * self.col_bytes * batch
+
+    def predict(self, order: Order) -> Prediction:
+        """The whole prediction with that tile order."""
+        shape, problem = self.shape, self.problem
+        a_bytes, b_bytes = self._bytes_read(order)
         seconds, parts = self._seconds(a_bytes + b_bytes)
         moved = a_bytes + b_bytes + self.out_bytes
         waited = self.rounds * self.k_tiles * self.stage_latency(a_bytes + b_bytes)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as replace_fields
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from tk.schedulers.choose import Candidate, Choice, Rejected, family_named, rank
+from tk.schedulers.choose import Candidate, Choice, Rejected, best, family_named, rank
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
 from tk.schedulers.files import replace_file
 from tk.schedulers.instance import Instance
+from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import Order
 from tk.schedulers.pipeline import num_stages_for
 
@@ -48,8 +50,8 @@ class Plan:
     prediction: Prediction
     swapped: bool = False
     dynamic: bool = False
-    alternatives: tuple[Candidate, ...] = field(default=(), compare=False)
-    rejected: tuple[Rejected, ...] = field(default=(), compare=False)
+    alternatives: Sequence[Candidate] = field(default=(), compare=False, repr=False)
+    rejected: Sequence[Rejected] = field(default=(), compare=False, repr=False)
     measured: float | None = field(default=None, compare=False)
     # What decides the launch, as JSON without the runners-up. Made at once and kept: an operator's
     # schema takes a string, and a compiler that traces the call can only read one that is there.
@@ -169,7 +171,7 @@ class Plan:
     def from_dict(record: Mapping[str, Any]) -> Plan:
         """The inverse of `to_dict`. ValueError names what is missing, foreign or illegal."""
         version = record.get("version") if isinstance(record, Mapping) else None
-        if not isinstance(version, int) or "choice" not in record:
+        if not isinstance(version, int):
             raise ValueError("this is no plan record")
         if version != _VERSION:
             raise ValueError(f"plan record has version {version!r}; this library reads {_VERSION}")
@@ -196,16 +198,80 @@ _CHOICE_FIELDS = tuple(f.name for f in fields(Choice))
 def make_plan(
     problem: Any, device: Device, instances: Sequence[Instance], *, keep: int = 8
 ) -> Plan:
-    """The fastest legal candidate of the problem's family. ValueError when there is none."""
-    groups, rejected = family_named(problem.family).groups(problem, device, instances)
-    ranked = rank(groups, keep)
-    if not ranked:
+    """The fastest legal candidate of the problem's family. ValueError when there is none.
+
+    A plan that was made before is given again. The runners-up are ranked when they are asked for.
+    """
+    known = _made.get(device, instances)
+    key = problem, keep
+    plan = known.get(key)
+    if plan is None:
+        plan = _make_plan(problem, device, instances, keep)
+        if len(known) >= _MOST_PLANS:
+            known.clear()
+        known[key] = plan
+    return plan
+
+
+_MOST_PLANS = 4096  # of a device and an instance table that are remembered
+_made: TableMemo[dict[tuple[Any, int], Plan]] = TableMemo(lambda device, instances: {})
+
+
+def _make_plan(problem: Any, device: Device, instances: Sequence[Instance], keep: int) -> Plan:
+    family = family_named(problem.family)
+    found = best(family.groups(problem, device, instances)[0], keep)
+    if found is None:
+        rejected = family.groups(problem, device, instances)[1]
         reasons = Counter(r.reason for r in rejected)
         detail = "; ".join(f"{reason} ({count}x)" for reason, count in reasons.most_common(5))
         raise ValueError(
             f"no instance for {problem} on {device.name}: {detail or 'the instance table is empty'}"
         )
-    return _plan_of(problem, device, ranked[0], tuple(ranked[1:]), tuple(rejected))
+    table = tuple(instances)
+
+    def others() -> tuple[list[Candidate], list[Rejected]]:
+        groups, rejected = family.groups(problem, device, table)
+        return rank(groups, keep)[1:], rejected
+
+    ranked = _Ranked(others)
+    return _plan_of(problem, device, found, _Later(ranked, 0), _Later(ranked, 1))
+
+
+class _Ranked:
+    """Runners-up and what was dropped, worked out once, when one of them is first asked for."""
+
+    def __init__(self, work: Callable[[], tuple[list[Candidate], list[Rejected]]]) -> None:
+        self._work = work
+
+    @cached_property
+    def both(self) -> tuple[tuple[Candidate, ...], tuple[Rejected, ...]]:
+        candidates, rejected = self._work()
+        return tuple(candidates), tuple(rejected)
+
+
+class _Later(Sequence[Any]):
+    """One of the two, as a tuple that is made when it is looked at."""
+
+    __slots__ = ("_ranked", "_which")
+
+    def __init__(self, ranked: _Ranked, which: int) -> None:
+        self._ranked, self._which = ranked, which
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._ranked.both[self._which][index]
+
+    def __len__(self) -> int:
+        return len(self._ranked.both[self._which])
+
+    def __reduce__(self) -> tuple[type[tuple[Any, ...]], tuple[Any]]:
+        return tuple, (tuple(self),)  # a pickle or a copy has them at once
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 def plan_of_choice(
@@ -225,8 +291,8 @@ def _plan_of(
     problem: Any,
     device: Device,
     best: Candidate,
-    alternatives: tuple[Candidate, ...],
-    rejected: tuple[Rejected, ...],
+    alternatives: Sequence[Candidate],
+    rejected: Sequence[Rejected],
     measured: float | None = None,
 ) -> Plan:
     choice = best.choice
