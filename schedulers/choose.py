@@ -7,7 +7,7 @@ in their tile order alone, because a group can say cheaply what no order of it c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, Protocol
@@ -158,7 +158,7 @@ class Family(Protocol):
     name: str
 
     def groups(
-        self, problem: Any, device: Device, instances: Iterable[Instance]
+        self, problem: Any, device: Device, instances: Sequence[Instance]
     ) -> tuple[list[Group], list[Rejected]]:
         """All candidates, and what was dropped."""
         ...

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import sqrt
 from typing import Any
 
 from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
-from tk.schedulers.gemm_cost import GemmCost, GemmShape
+from tk.schedulers.gemm_cost import GemmCost, GemmShape, GemmTiles, stage_seconds
 from tk.schedulers.instance import Instance
+from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
 from tk.schedulers.problem import MAX_SIZE, GemmProblem
-from tk.schedulers.walk import ceil_div, cluster_grid
+from tk.schedulers.walk import ceil_div
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Cluster shapes (along M, along N) that are tried."""
@@ -49,13 +50,15 @@ class GemmGroup(GemmCost):
         grid: int | None = None,
         swapped: bool = False,
         dynamic: bool = False,
+        tiles: GemmTiles | None = None,
     ) -> None:
-        super().__init__(problem, device, instance, cluster, splits, num_stages, grid, dynamic)
+        super().__init__(
+            problem, device, instance, cluster, splits, num_stages, grid, dynamic, tiles
+        )
         self.swapped = swapped
         self.dynamic = dynamic
         self.cluster = cluster
-        self.num_stages = num_stages
-        self.grid = self.clusters * cluster[0] * cluster[1] if grid is None else grid
+        self.grid = self.clusters * self.tiles.cluster_size if grid is None else grid
 
     def choice(self, order: Order) -> Choice:
         """The candidate with that order."""
@@ -81,11 +84,12 @@ class GemmGroup(GemmCost):
 
     def orders(self) -> Sequence[Order]:
         """Bands whose waves are about square in bytes, then bands of set widths, plain orders."""
-        rows, cols = self.shape.rows, self.shape.cols
+        tiles = self.tiles
+        rows, cols = tiles.rows, tiles.cols
         if rows == 1 or cols == 1:
-            return (Order("row"),)
+            return (_order("row"),)
         wave = max(self.clusters / self.splits, 1.0)
-        square = sqrt(wave * max(self.col_bytes, 1.0) / max(self.row_bytes, 1.0))
+        square = sqrt(wave * max(tiles.col_bytes, 1.0) / max(tiles.row_bytes, 1.0))
         found: dict[Order, None] = {}
         for factor in (1.0, 0.5, 2.0):
             for kind, lines, ideal in (
@@ -95,30 +99,31 @@ class GemmGroup(GemmCost):
                 width = min(max(round(ideal), 1), lines)
                 width = ceil_div(lines, ceil_div(lines, width))  # bands of even width
                 if width > 1:
-                    found[Order(kind, width)] = None
+                    found[_order(kind, width)] = None
             if self.full_rounds == 0:
                 break  # one wave: every order reads the same bytes
         if self.full_rounds > 0:
             for width in _WIDTHS:
                 for kind, lines in (("grouped_m", rows), ("grouped_n", cols)):
                     if width < lines:
-                        found[Order(kind, width)] = None
-        found[Order("row")] = None
+                        found[_order(kind, width)] = None
+        found[_order("row")] = None
         if self.full_rounds > 0:
-            found[Order("column")] = None
-            found[Order("snake")] = None
+            found[_order("column")] = None
+            found[_order("snake")] = None
         return tuple(found)
 
     def table_orders(self) -> Sequence[Order]:
         """Hilbert, where the grid is a few waves of a table that is quickly made."""
-        tiles = self.shape.rows * self.shape.cols
-        if (
-            self.full_rounds == 0
-            or tiles > _MAX_TABLE_TILES
-            or min(self.shape.rows, self.shape.cols) < 4
-        ):
+        rows, cols = self.tiles.rows, self.tiles.cols
+        if self.full_rounds == 0 or rows * cols > _MAX_TABLE_TILES or min(rows, cols) < 4:
             return ()
-        return (Order("hilbert"),)
+        return (_order("hilbert"),)
+
+
+@lru_cache(maxsize=1024)
+def _order(kind: str, param: int = 0) -> Order:
+    return Order(kind, param)
 
 
 def _problem_reason(problem: GemmProblem) -> str | None:
@@ -206,9 +211,59 @@ def _as_seen(problem: GemmProblem, choice: Choice) -> GemmProblem:
     return problem.exchanged() if choice.swapped else problem
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A compiled way to run problems of some kind: an instance and a cluster."""
+
+    instance: Instance
+    swapped: bool
+    cluster: tuple[int, int]
+    num_stages: int
+    compute: float  # `stage_seconds`
+    may_draw: bool  # its blocks may take work when they are free
+
+
+_Kind = tuple[str, str, str, str, bool]
+
+
+def _kind_of(problem: GemmProblem) -> _Kind:
+    """What of a problem decides which instances can run it."""
+    majors = problem.a_major, problem.b_major
+    return problem.dtype, *majors, problem.loader, problem.m <= _SWAPPED_ROWS
+
+
+_known_ways: TableMemo[dict[_Kind, tuple[tuple[_Way, ...], tuple[Rejected, ...]]]] = TableMemo(
+    lambda device, instances: {}
+)
+
+
+def _ways(
+    problem: GemmProblem, device: Device, instances: Sequence[Instance]
+) -> tuple[tuple[_Way, ...], tuple[Rejected, ...]]:
+    """The ways to run problems of this one's kind, and the instances and clusters that are none."""
+    known = _known_ways.get(device, instances)
+    kind = _kind_of(problem)
+    found = known.get(kind)
+    if found is None:
+        views, rejected = _views(problem, device, instances)
+        ways = []
+        for instance, swapped in views:
+            num_stages = num_stages_for(instance, device)
+            compute = stage_seconds(instance, device)
+            for cluster in CLUSTERS:
+                reason = _cluster_reason(device, instance, cluster)
+                if reason is not None:
+                    rejected.append(Rejected(instance.name, reason))
+                    continue
+                may_draw = _dynamic_reason(instance, cluster) is None
+                ways.append(_Way(instance, swapped, cluster, num_stages, compute, may_draw))
+        found = known[kind] = tuple(ways), tuple(rejected)
+    return found
+
+
 def _views(
     problem: GemmProblem, device: Device, instances: Sequence[Instance]
-) -> tuple[list[tuple[GemmProblem, Instance, bool]], list[Rejected]]:
+) -> tuple[list[tuple[Instance, bool]], list[Rejected]]:
     """The instances that can run the problem as it is, and those worth running it exchanged.
 
     An exchanged tile is not worth it where a direct one covers the same part of the output: that
@@ -223,20 +278,20 @@ def _views(
         reason = _instance_reason(problem, device, instance)
         fits_exchanged = narrow and _instance_reason(exchanged, device, instance) is None
         if reason is None:
-            views.append((problem, instance, False))
+            views.append((instance, False))
         elif not fits_exchanged:
             rejected.append(Rejected(instance.name, reason))
         if fits_exchanged:
             swapped.append(instance)
-    direct = {(i.tile_m, i.tile_n, i.consumer_warpgroups) for _, i, _ in views}
+    direct = {(i.tile_m, i.tile_n, i.consumer_warpgroups) for i, _ in views}
     views += [
-        (exchanged, instance, True)
+        (instance, True)
         for instance in swapped
         if (instance.tile_n, instance.tile_m, instance.consumer_warpgroups) not in direct
     ]
-    by_tma = [view for view in views if view[1].loader == "tma"]
+    by_tma = [view for view in views if view[0].loader == "tma"]
     if by_tma and len(by_tma) < len(views):
-        slower = dict.fromkeys(i.name for _, i, _ in views if i.loader != "tma")
+        slower = dict.fromkeys(i.name for i, _ in views if i.loader != "tma")
         rejected.extend(Rejected(name, "TMA can load these operands") for name in slower)
         views = by_tma
     return views, rejected
@@ -248,36 +303,32 @@ class GemmFamily:
     name = "gemm"
 
     def groups(
-        self, problem: GemmProblem, device: Device, instances: Iterable[Instance]
+        self, problem: GemmProblem, device: Device, instances: Sequence[Instance]
     ) -> tuple[list[Group], list[Rejected]]:
         """Instances x clusters x splits at the deepest ring that fits."""
         groups: list[Group] = []
-        views, rejected = _views(problem, device, list(instances))
-        for work, instance, swapped in views:
-            num_stages = num_stages_for(instance, device)
-            tiles_m = ceil_div(work.m, instance.tile_m)
-            tiles_n = ceil_div(work.n, instance.tile_n)
-            k_tiles = ceil_div(work.k, instance.tile_k)
-            for cluster in CLUSTERS:
-                reason = _cluster_reason(device, instance, cluster)
-                if reason is None and (cluster[0] > tiles_m or cluster[1] > tiles_n):
-                    reason = f"cluster {cluster[0]}x{cluster[1]} on {tiles_m}x{tiles_n} tiles"
-                if reason is None:
-                    rows, cols = cluster_grid(tiles_m, tiles_n, cluster)
-                    if rows * cols * work.batch > _MAX_INDEX:
-                        reason = f"{rows}x{cols} cluster tiles do not fit in 32 bits"
-                if reason is not None:
-                    rejected.append(Rejected(instance.name, reason))
-                    continue
-                at_once = device.clusters_at_once(cluster[0] * cluster[1])
-                may_draw = _dynamic_reason(instance, cluster) is None
-                for splits in _split_counts(rows * cols * work.batch, at_once, k_tiles):
-                    sizes = (work, device, instance, cluster, splits, num_stages)
-                    made = partial(GemmGroup, *sizes, swapped=swapped)
-                    group = made()
-                    groups.append(group)
-                    if may_draw and group.full_rounds > 0 and group.memory_bound:
-                        groups.append(made(dynamic=True))
+        ways, never = _ways(problem, device, instances)
+        rejected = list(never)
+        exchanged = problem.exchanged()
+        for way in ways:
+            instance, cluster = way.instance, way.cluster
+            work = exchanged if way.swapped else problem
+            tiles = GemmTiles(work, device, instance, cluster, way.compute)
+            if cluster[0] > tiles.tiles_m or cluster[1] > tiles.tiles_n:
+                on = f"on {tiles.tiles_m}x{tiles.tiles_n} tiles"
+                rejected.append(Rejected(instance.name, f"cluster {cluster[0]}x{cluster[1]} {on}"))
+                continue
+            if tiles.cluster_tiles > _MAX_INDEX:
+                reason = f"{tiles.rows}x{tiles.cols} cluster tiles do not fit in 32 bits"
+                rejected.append(Rejected(instance.name, reason))
+                continue
+            for splits in _split_counts(tiles.cluster_tiles, tiles.at_once, tiles.k_tiles):
+                sizes = (work, device, instance, cluster, splits, way.num_stages)
+                group = GemmGroup(*sizes, swapped=way.swapped, tiles=tiles)
+                groups.append(group)
+                if way.may_draw and group.full_rounds > 0 and group.memory_bound:
+                    drawing = GemmGroup(*sizes, swapped=way.swapped, dynamic=True, tiles=tiles)
+                    groups.append(drawing)
         return groups, rejected
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:

@@ -1,4 +1,4 @@
-"""What depends on a device and an instance table alone, worked out once for the last few of them."""
+"""What depends on a device and an instance table alone, kept for the last few of them."""
 
 from __future__ import annotations
 
