@@ -152,6 +152,16 @@ class Group(Protocol):
         ...
 
 
+class Prospects(Protocol):
+    """The groups of a problem before they are made, in the order of `Family.groups`."""
+
+    bounds: list[float]  # of each group: seconds that its `floor` is not below
+
+    def group(self, index: int) -> Group:
+        """The group at that place."""
+        ...
+
+
 class Family(Protocol):
     """A family of kernels, as `register` takes it."""
 
@@ -161,6 +171,10 @@ class Family(Protocol):
         self, problem: Any, device: Device, instances: Sequence[Instance]
     ) -> tuple[list[Group], list[Rejected]]:
         """All candidates, and what was dropped."""
+        ...
+
+    def prospects(self, problem: Any, device: Device, instances: Sequence[Instance]) -> Prospects:
+        """All candidates, to be made as they are needed."""
         ...
 
     def illegal(self, problem: Any, device: Device, choice: Choice) -> str | None:
@@ -236,19 +250,26 @@ def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
     return [orders[0], *sorted(orders[1:] + others, key=lambda c: c.prediction.seconds)]
 
 
-def best(groups: Sequence[Group], keep: int) -> Candidate | None:
-    """The first of what `rank` returns, found by predicting no more than what decides it."""
-    bounded = sorted((group.floor(), index) for index, group in enumerate(groups))
+def best(prospects: Prospects, keep: int) -> Candidate | None:
+    """The first of what `rank` returns, found by working out no more than what decides it."""
+    bounds = prospects.bounds
+    if not bounds:
+        return None
+    first = min(range(len(bounds)), key=bounds.__getitem__)
+    known = {first: _Leading(prospects.group(first))}
+    known[first].try_first()
+    reach = known[first].seconds * _OUT_OF_REACH
+    for index, bound in enumerate(bounds):
+        if bound <= reach and index != first:
+            known[index] = _Leading(prospects.group(index))
     fastest = float("inf")
     found: list[_Leading] = []
-    for bound, index in bounded:
-        if bound > fastest * (_OUT_OF_REACH if len(found) < keep else 1.0):
+    for _, leading in sorted(known.items(), key=lambda entry: (entry[1].bound, entry[0])):
+        if leading.bound > fastest * (_OUT_OF_REACH if len(found) < keep else 1.0):
             break
-        leading = _Leading(groups[index], bound)
+        leading.try_first()
         fastest = min(fastest, leading.seconds)
         found.append(leading)
-    if not found:
-        return None
     same_grid = all(each.grid == found[0].grid for each in found)
     lead = min(each.key for each in found)
     for each in found:
@@ -264,6 +285,7 @@ def best(groups: Sequence[Group], keep: int) -> Candidate | None:
     winner = max((each for each in found if each.seconds <= limit), key=lambda each: each.grid)
     winner.try_others()
     order, seconds = winner.order, winner.seconds
+    assert order is not None
     if winner.bound < _TABLE_GAIN * seconds:
         for by_table in winner.group.table_orders():
             if winner.group.seconds(by_table) < _TABLE_GAIN * seconds:
@@ -276,15 +298,22 @@ class _Leading:
 
     __slots__ = ("bound", "grid", "group", "key", "least_key", "order", "seconds", "untried")
 
-    def __init__(self, group: Group, bound: float) -> None:
-        self.group, self.bound, self.grid = group, bound, group.grid
-        self.least_key = _step(bound) if bound > 0 else -_FAR
-        orders = group.orders()
+    def __init__(self, group: Group) -> None:
+        self.group, self.grid = group, group.grid
+        self.bound = group.floor()
+        self.key = _FAR
+        self.seconds = float("inf")
+        self.order: Order | None = None
+        self.untried: Sequence[Order] = ()
+
+    def try_first(self) -> None:
+        """Some orders that should be good."""
+        if self.key != _FAR:
+            return
+        self.least_key = _step(self.bound) if self.bound > 0 else -_FAR
+        orders = self.group.orders()
         self.untried = orders[_FIRST_ORDERS:]
-        self.order = orders[0]
-        self.seconds = group.seconds(self.order)
-        self.key = _step(self.seconds)
-        self._try(orders[1:_FIRST_ORDERS])
+        self._try(orders[:_FIRST_ORDERS])
 
     def try_others(self) -> None:
         """The rest of the orders, until one is as fast as any can be."""

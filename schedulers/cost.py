@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tk.schedulers.device import Device
@@ -43,7 +43,15 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return {
+            "seconds": self.seconds,
+            "parts": dict(self.parts),
+            "busy": dict(self.busy),
+            "bytes": dict(self.bytes),
+            "flops": self.flops,
+            "waves": self.waves,
+            "pipeline": self.pipeline,
+        }
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Prediction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
 from typing import Any
@@ -11,24 +11,25 @@ from typing import Any
 from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
-from tk.schedulers.gemm_cost import GemmCost, GemmShape, GemmTiles, stage_seconds
+from tk.schedulers.gemm_cost import GemmCost, GemmShape, GemmTiles
+from tk.schedulers.gemm_ways import (
+    Way,
+    cluster_reason,
+    dynamic_reason,
+    instance_reason,
+    problem_reason,
+    split_counts,
+    splits_reason,
+    ways_of,
+)
 from tk.schedulers.instance import Instance
-from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
-from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
+from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for
 from tk.schedulers.plan import Plan, make_plan
-from tk.schedulers.problem import MAX_SIZE, GemmProblem
+from tk.schedulers.problem import GemmProblem
 from tk.schedulers.walk import ceil_div
 
-CLUSTERS = ((1, 1), (2, 1), (1, 2))
-"""Cluster shapes (along M, along N) that are tried."""
-
-_SWAPPED_ROWS = 256
-"""Up to this M the exchanged problem is tried, too: its N, the narrow side of a tile, is small."""
-
 _WIDTHS = (4, 8, 16)  # of bands that are tried, beside those that the model computes
-_MAX_SPLITS = 64
-_SMALL_SPLITS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
 _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
 
@@ -126,175 +127,66 @@ def _order(kind: str, param: int = 0) -> Order:
     return Order(kind, param)
 
 
-def _problem_reason(problem: GemmProblem) -> str | None:
-    for name in ("m", "n", "k", "batch"):
-        if getattr(problem, name) > MAX_SIZE:
-            return f"{name} is {getattr(problem, name)}; at most {MAX_SIZE}"
-    for name in ("m", "n", "batch"):
-        if getattr(problem, name) == 0:
-            return f"{name} is 0: the product is empty and needs no plan"
-    return None
-
-
-def _instance_reason(problem: GemmProblem, device: Device, instance: Instance) -> str | None:
-    if instance.dtype != problem.dtype:
-        return f"its operands are {instance.dtype}, the problem's {problem.dtype}"
-    if instance.dtype not in device.peak_flops:
-        return f"{device.name} has no rate for {instance.dtype}"
-    if problem.loader == "gather" and instance.loader != "gather":
-        return "TMA cannot load these operands (strides or alignment)"
-    if instance.loader == "tma":
-        for operand, have, want in (
-            ("a", instance.a_major, problem.a_major),
-            ("b", instance.b_major, problem.b_major),
-        ):
-            if have != want:
-                return f"it loads {operand} with {have} contiguous, the problem has {want}"
-    if stages_that_fit(instance, device) < FEWEST_STAGES:
-        return (
-            f"{FEWEST_STAGES} stages of {instance.bytes_per_stage} bytes and"
-            f" {instance.fixed_bytes} fixed bytes exceed {device.shared_memory_per_block} bytes"
-            " of shared memory"
-        )
-    return None
-
-
-def _cluster_reason(device: Device, instance: Instance, cluster: tuple[int, int]) -> str | None:
-    size = cluster[0] * cluster[1]
-    if cluster[0] < 1 or cluster[1] < 1 or size > device.max_cluster:
-        return f"cluster {cluster[0]}x{cluster[1]}: a cluster has 1 to {device.max_cluster} blocks"
-    if any(blocks & (blocks - 1) for blocks in cluster):
-        return f"cluster {cluster[0]}x{cluster[1]}: both numbers must be powers of two"
-    if not _shares_whole_rows(instance, cluster):
-        return (
-            f"cluster {cluster[0]}x{cluster[1]}: a block's part of a tile of"
-            f" {instance.tile_m}x{instance.tile_n} would be less than 8 rows"
-        )
-    if size > device.num_sms:
-        return f"cluster {cluster[0]}x{cluster[1]} needs more blocks than the device runs at once"
-    if size > 1 and instance.loader != "tma":
-        return f"cluster {cluster[0]}x{cluster[1]}: only the tma loader multicasts"
-    return None
-
-
-def _shares_whole_rows(instance: Instance, cluster: tuple[int, int]) -> bool:
-    """Whether each block's part of an operand's tile is 8 rows, a swizzle's height, or more."""
-    # With K contiguous the rows are those of the output; else K's, in panels that are dealt whole.
-    a_whole = instance.a_major != "k" or instance.tile_m % (8 * cluster[1]) == 0
-    return a_whole and (instance.b_major != "k" or instance.tile_n % (8 * cluster[0]) == 0)
-
-
-def _dynamic_reason(instance: Instance, cluster: tuple[int, int]) -> str | None:
-    if instance.loader != "tma" or cluster != (1, 1):
-        return "dynamic needs the tma loader and clusters of one block"
-    return None
-
-
-def _splits_reason(splits: int, k_tiles: int) -> str | None:
-    if not 1 <= splits <= max(k_tiles, 1):
-        return f"splits is {splits}; K has {k_tiles} tiles, so 1 to {max(k_tiles, 1)}"
-    return None
-
-
-def _split_counts(tiles: int, at_once: int, k_tiles: int) -> list[int]:
-    """Splits worth trying: those that fill one, two or three rounds, and a few small ones."""
-    if tiles >= 4 * at_once or k_tiles < 2:
-        return [1]
-    filling = {rounds * at_once // tiles for rounds in (1, 2, 3)}
-    small = {s for s in _SMALL_SPLITS if s * tiles <= at_once}
-    most = min(k_tiles, _MAX_SPLITS)
-    return sorted(s for s in {1, 2} | filling | small if 1 <= s <= most)
-
-
 def _as_seen(problem: GemmProblem, choice: Choice) -> GemmProblem:
     """The problem that the choice's kernel sees."""
     return problem.exchanged() if choice.swapped else problem
 
 
-@dataclass(frozen=True)
-class _Way:
-    """A compiled way to run problems of some kind: an instance and a cluster."""
+class GemmProspects:
+    """All groups of a problem, each with a bound that is quickly worked out, and made on request.
 
-    instance: Instance
-    swapped: bool
-    cluster: tuple[int, int]
-    num_stages: int
-    compute: float  # `stage_seconds`
-    may_draw: bool  # its blocks may take work when they are free
-
-
-_Kind = tuple[str, str, str, str, bool]
-
-
-def _kind_of(problem: GemmProblem) -> _Kind:
-    """What of a problem decides which instances can run it."""
-    majors = problem.a_major, problem.b_major
-    return problem.dtype, *majors, problem.loader, problem.m <= _SWAPPED_ROWS
-
-
-_known_ways: TableMemo[dict[_Kind, tuple[tuple[_Way, ...], tuple[Rejected, ...]]]] = TableMemo(
-    lambda device, instances: {}
-)
-
-
-def _ways(
-    problem: GemmProblem, device: Device, instances: Sequence[Instance]
-) -> tuple[tuple[_Way, ...], tuple[Rejected, ...]]:
-    """The ways to run problems of this one's kind, and the instances and clusters that are none."""
-    known = _known_ways.get(device, instances)
-    kind = _kind_of(problem)
-    found = known.get(kind)
-    if found is None:
-        views, rejected = _views(problem, device, instances)
-        ways = []
-        for instance, swapped in views:
-            num_stages = num_stages_for(instance, device)
-            compute = stage_seconds(instance, device)
-            for cluster in CLUSTERS:
-                reason = _cluster_reason(device, instance, cluster)
-                if reason is not None:
-                    rejected.append(Rejected(instance.name, reason))
-                    continue
-                may_draw = _dynamic_reason(instance, cluster) is None
-                ways.append(_Way(instance, swapped, cluster, num_stages, compute, may_draw))
-        found = known[kind] = tuple(ways), tuple(rejected)
-    return found
-
-
-def _views(
-    problem: GemmProblem, device: Device, instances: Sequence[Instance]
-) -> tuple[list[tuple[Instance, bool]], list[Rejected]]:
-    """The instances that can run the problem as it is, and those worth running it exchanged.
-
-    An exchanged tile is not worth it where a direct one covers the same part of the output: that
-    one stores it faster.
+    A product of few rows has more than a hundred groups, whose models would take a millisecond.
     """
-    exchanged = problem.exchanged()
-    narrow = problem.m <= _SWAPPED_ROWS
-    views = []
-    swapped = []
-    rejected = []
-    for instance in instances:
-        reason = _instance_reason(problem, device, instance)
-        fits_exchanged = narrow and _instance_reason(exchanged, device, instance) is None
-        if reason is None:
-            views.append((instance, False))
-        elif not fits_exchanged:
-            rejected.append(Rejected(instance.name, reason))
-        if fits_exchanged:
-            swapped.append(instance)
-    direct = {(i.tile_m, i.tile_n, i.consumer_warpgroups) for i, _ in views}
-    views += [
-        (instance, True)
-        for instance in swapped
-        if (instance.tile_n, instance.tile_m, instance.consumer_warpgroups) not in direct
-    ]
-    by_tma = [view for view in views if view[0].loader == "tma"]
-    if by_tma and len(by_tma) < len(views):
-        slower = dict.fromkeys(i.name for i, _ in views if i.loader != "tma")
-        rejected.extend(Rejected(name, "TMA can load these operands") for name in slower)
-        views = by_tma
-    return views, rejected
+
+    def __init__(self, problem: GemmProblem, device: Device, instances: Sequence[Instance]) -> None:
+        self._device = device
+        ways, self._never = ways_of(problem, device, instances)
+        self._not_here: list[tuple[Instance, str]] = []
+        self._made: list[tuple[GemmProblem, Way, GemmTiles, int, bool]] = []
+        self.bounds: list[float] = []
+        """Seconds that no order of a group can beat; less than its `floor`."""
+        exchanged = problem.exchanged()
+        for way in ways:
+            work = exchanged if way.swapped else problem
+            tiles = GemmTiles(work, device, way.instance, way.cluster, way.compute)
+            if way.cluster[0] > tiles.tiles_m or way.cluster[1] > tiles.tiles_n:
+                on = f"{way.cluster[0]}x{way.cluster[1]} on {tiles.tiles_m}x{tiles.tiles_n} tiles"
+                self._not_here.append((way.instance, f"cluster {on}"))
+            elif tiles.cluster_tiles > _MAX_INDEX:
+                reason = f"{tiles.rows}x{tiles.cols} cluster tiles do not fit in 32 bits"
+                self._not_here.append((way.instance, reason))
+            else:
+                self._add(work, way, tiles)
+
+    def _add(self, work: GemmProblem, way: Way, tiles: GemmTiles) -> None:
+        least = tiles.least_times(self._device, way.num_stages)
+        for splits in split_counts(tiles.cluster_tiles, tiles.at_once, tiles.k_tiles):
+            bound, drawn = least(splits)
+            self._made.append((work, way, tiles, splits, False))
+            self.bounds.append(bound)
+            if drawn and way.may_draw:
+                self._made.append((work, way, tiles, splits, True))
+                self.bounds.append(bound)
+
+    def group(self, index: int) -> GemmGroup:
+        """The group at that place."""
+        work, way, tiles, splits, dynamic = self._made[index]
+        return GemmGroup(
+            work,
+            self._device,
+            way.instance,
+            way.cluster,
+            splits,
+            way.num_stages,
+            swapped=way.swapped,
+            dynamic=dynamic,
+            tiles=tiles,
+        )
+
+    def rejected(self) -> list[Rejected]:
+        """What is in no group, and why."""
+        here = [Rejected(instance.name, reason) for instance, reason in self._not_here]
+        return [*self._never, *here]
 
 
 class GemmFamily:
@@ -306,43 +198,28 @@ class GemmFamily:
         self, problem: GemmProblem, device: Device, instances: Sequence[Instance]
     ) -> tuple[list[Group], list[Rejected]]:
         """Instances x clusters x splits at the deepest ring that fits."""
-        groups: list[Group] = []
-        ways, never = _ways(problem, device, instances)
-        rejected = list(never)
-        exchanged = problem.exchanged()
-        for way in ways:
-            instance, cluster = way.instance, way.cluster
-            work = exchanged if way.swapped else problem
-            tiles = GemmTiles(work, device, instance, cluster, way.compute)
-            if cluster[0] > tiles.tiles_m or cluster[1] > tiles.tiles_n:
-                on = f"on {tiles.tiles_m}x{tiles.tiles_n} tiles"
-                rejected.append(Rejected(instance.name, f"cluster {cluster[0]}x{cluster[1]} {on}"))
-                continue
-            if tiles.cluster_tiles > _MAX_INDEX:
-                reason = f"{tiles.rows}x{tiles.cols} cluster tiles do not fit in 32 bits"
-                rejected.append(Rejected(instance.name, reason))
-                continue
-            for splits in _split_counts(tiles.cluster_tiles, tiles.at_once, tiles.k_tiles):
-                sizes = (work, device, instance, cluster, splits, way.num_stages)
-                group = GemmGroup(*sizes, swapped=way.swapped, tiles=tiles)
-                groups.append(group)
-                if way.may_draw and group.full_rounds > 0 and group.memory_bound:
-                    drawing = GemmGroup(*sizes, swapped=way.swapped, dynamic=True, tiles=tiles)
-                    groups.append(drawing)
-        return groups, rejected
+        prospects = GemmProspects(problem, device, instances)
+        count = len(prospects.bounds)
+        return [prospects.group(index) for index in range(count)], prospects.rejected()
+
+    def prospects(
+        self, problem: GemmProblem, device: Device, instances: Sequence[Instance]
+    ) -> GemmProspects:
+        """The same groups, not made yet."""
+        return GemmProspects(problem, device, instances)
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:
         """Why the choice cannot run, in one line, or None when it can."""
         instance, cluster = choice.instance, choice.cluster
-        reason = _problem_reason(problem)
+        reason = problem_reason(problem)
         if reason is not None:
             return reason
         work = _as_seen(problem, choice)
-        reason = _instance_reason(work, device, instance) or _cluster_reason(
+        reason = instance_reason(work, device, instance) or cluster_reason(
             device, instance, cluster
         )
         if reason is None and choice.dynamic:
-            reason = _dynamic_reason(instance, cluster)
+            reason = dynamic_reason(instance, cluster)
         if reason is not None:
             how = " (swapped)" if choice.swapped else ""
             return f"instance {instance.name}{how}: {reason}"
@@ -353,7 +230,7 @@ class GemmFamily:
                 f" {deepest}"
             )
         shape = GemmShape.of(work, device, instance, cluster, choice.splits)
-        reason = _splits_reason(choice.splits, shape.k_tiles)
+        reason = splits_reason(choice.splits, shape.k_tiles)
         if reason is not None:
             return reason
         if shape.items > _MAX_INDEX:
@@ -406,7 +283,7 @@ def plan_gemm(
 
     ValueError names what is wrong when there is nothing to compute or no instance fits.
     """
-    reason = _problem_reason(problem)
+    reason = problem_reason(problem)
     if reason is not None:
         raise ValueError(f"{problem}: {reason}")
     return make_plan(problem, device, instances, keep=keep)

@@ -8,6 +8,7 @@ worked out once per candidate; an order changes the bytes from memory alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tk.schedulers.cost import Prediction, overlapped, power_limited
@@ -23,6 +24,7 @@ _WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
 _FRAGMENT_M = 16  # rows of one warp's accumulators
 _ACCUMULATOR_BYTES = 4
 _LINE_BYTES = 128
+_JUST_BELOW = 1 - 1e-9  # of a bound, for rounding
 
 
 def stage_seconds(instance: Instance, device: Device) -> float:
@@ -152,6 +154,57 @@ class GemmTiles:
         if self.cluster_size > 1:
             self.launch += device.cluster_overhead_s
 
+    def stage_latency(self, device: Device, read_bytes: float, num_stages: int) -> float:
+        """Seconds a stage when loads are waited for: the ring but one stage covers one latency.
+
+        That one is read by products in flight. `read_bytes` of what is loaded come from memory and
+        take longer.
+        """
+        missed = min(read_bytes / self.l2_bytes, 1.0) if self.l2_bytes else 0.0
+        latency = device.load_latency_s + missed * device.memory_latency_s
+        return latency / max(num_stages - 1, 1)
+
+    def least_times(self, device: Device, num_stages: int) -> Callable[[int], tuple[float, bool]]:
+        """A function of the splits: a time below `GemmCost.floor`, some times quicker than it, and
+        whether it is `GemmCost.memory_bound` over more than one round.
+
+        The p-norm of sums is at most the sum of p-norms, so the rounds' activities are summed up
+        before they are overlapped; what the output and the power limit add is left out.
+        """
+        exponent = device.overlap_exponent
+        stage = self.stage
+        least = self.least_bytes / device.dram_bandwidth
+        waited = max(stage, self.stage_latency(device, self.least_bytes, num_stages))
+        moving = overlapped(exponent, self.l2_seconds, self.padding_seconds, least)
+        base = self.launch + device.fill_s + self.epilogue
+        all_tiles, at_once, all_k = self.cluster_tiles, self.at_once, self.k_tiles
+        epilogue, summing, overhead = self.epilogue, self.summing, device.split_overhead_s
+        scale = _JUST_BELOW if exponent >= 1 else 0.0  # below 1 it is no norm
+
+        def least_time(splits: int) -> tuple[float, bool]:
+            items = all_tiles * splits
+            clusters = at_once if at_once < items else items
+            full_rounds = (items - 1) // clusters
+            k_tiles = -(-all_k // splits)
+            seconds = base
+            finish = epilogue
+            if splits > 1:
+                partial = summing + overhead
+                reduction = splits * summing
+                seconds += partial + reduction
+                finish = partial + (epilogue + reduction) / splits
+            finish *= full_rounds
+            chain = (full_rounds + 1) * k_tiles * waited + finish
+            moved = moving + finish
+            if chain < moved:
+                chain, moved = moved, chain
+            if chain > 0:
+                seconds += chain * (1 + (moved / chain) ** exponent) ** (1 / exponent)
+            drawn = full_rounds > 0 and least > stage * k_tiles * items / clusters
+            return seconds * scale, drawn
+
+        return least_time
+
 
 class GemmCost:
     """The model of one candidate but for its tile order.
@@ -221,15 +274,8 @@ class GemmCost:
         return self._time(self.tiles.least_bytes)[0]
 
     def stage_latency(self, read_bytes: float) -> float:
-        """Seconds a stage when loads are waited for: the ring but one stage covers one latency.
-
-        That one is read by products in flight. `read_bytes` of what is loaded come from memory and
-        take longer.
-        """
-        loaded = self.tiles.l2_bytes
-        missed = min(read_bytes / loaded, 1.0) if loaded else 0.0
-        latency = self.device.load_latency_s + missed * self.device.memory_latency_s
-        return latency / max(self.num_stages - 1, 1)
+        """`GemmTiles.stage_latency` with this ring."""
+        return self.tiles.stage_latency(self.device, read_bytes, self.num_stages)
 
     def seconds(self, order: Order) -> float:
         """The predicted time with that tile order."""

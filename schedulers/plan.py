@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as replace_fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -53,13 +53,13 @@ class Plan:
     alternatives: Sequence[Candidate] = field(default=(), compare=False, repr=False)
     rejected: Sequence[Rejected] = field(default=(), compare=False, repr=False)
     measured: float | None = field(default=None, compare=False)
-    # What decides the launch, as JSON without the runners-up. Made at once and kept: an operator's
-    # schema takes a string, and a compiler that traces the call can only read one that is there.
+    # What decides the launch, as JSON that `from_dict` reads, without the runners-up. Made at once
+    # and kept: an operator's schema takes a string, and a compiler that traces the call can only
+    # read one that is there.
     text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        record = {**self._decision(), "alternatives": [], "rejected": []}
-        object.__setattr__(self, "text", json.dumps(record, sort_keys=True))
+        object.__setattr__(self, "text", _text_of(self))
 
     @property
     def choice(self) -> Choice:
@@ -192,6 +192,31 @@ class Plan:
         return plan.check()
 
 
+def _text_of(plan: Plan) -> str:
+    """A plan's record as JSON. Its longest parts, which many plans share, are written once."""
+    choice = {**plan.choice.to_dict(), "instance": None}
+    record = {
+        "version": _VERSION,
+        "family": plan.problem.family,
+        "problem": plan.problem.to_dict(),
+        "prediction": plan.prediction.to_dict(),
+        "alternatives": [],
+        "rejected": [],
+    }
+    device = _device_texts.get(plan.device, ())
+    instance = _instance_text(plan.instance)
+    in_choice = json.dumps(choice).replace('"instance": null', f'"instance": {instance}')
+    return f'{json.dumps(record)[:-1]}, "choice": {in_choice}, "device": {device}}}'
+
+
+_device_texts = TableMemo(lambda device, _: json.dumps(device.to_dict()))
+
+
+@lru_cache(maxsize=256)
+def _instance_text(instance: Instance) -> str:
+    return json.dumps(instance.to_dict())
+
+
 _CHOICE_FIELDS = tuple(f.name for f in fields(Choice))
 
 
@@ -219,7 +244,7 @@ _made: TableMemo[dict[tuple[Any, int], Plan]] = TableMemo(lambda device, instanc
 
 def _make_plan(problem: Any, device: Device, instances: Sequence[Instance], keep: int) -> Plan:
     family = family_named(problem.family)
-    found = best(family.groups(problem, device, instances)[0], keep)
+    found = best(family.prospects(problem, device, instances), keep)
     if found is None:
         rejected = family.groups(problem, device, instances)[1]
         reasons = Counter(r.reason for r in rejected)
