@@ -205,7 +205,10 @@ class GemmFamily:
     def prospects(
         self, problem: GemmProblem, device: Device, instances: Sequence[Instance]
     ) -> GemmProspects:
-        """The same groups, not made yet."""
+        """The same groups, not made yet. ValueError when there is nothing to compute."""
+        reason = problem_reason(problem)
+        if reason is not None:
+            raise ValueError(f"{problem}: {reason}")
         return GemmProspects(problem, device, instances)
 
     def illegal(self, problem: GemmProblem, device: Device, choice: Choice) -> str | None:
@@ -283,7 +286,4 @@ def plan_gemm(
 
     ValueError names what is wrong when there is nothing to compute or no instance fits.
     """
-    reason = problem_reason(problem)
-    if reason is not None:
-        raise ValueError(f"{problem}: {reason}")
     return make_plan(problem, device, instances, keep=keep)

@@ -15,7 +15,7 @@ from tk.ops.matmul_layout import Layout, folded
 from tk.schedulers import GemmProblem, Plan, plan_gemm
 from tk.schedulers.problem import exchanged_majors
 
-__all__ = ["check_plan", "plan_for", "plan_from_text", "plan_to_text"]
+__all__ = ["check_plan", "forget_plans", "plan_for", "plan_from_text", "plan_to_text"]
 
 
 def plan_for(
@@ -26,8 +26,15 @@ def plan_for(
     A winner that was measured before goes first (`tk.tuning`). What is planned once stays for the
     life of the process: its results are the same bits at every call.
     """
+    return _chosen(layout, dtype, out_dtype, backend.kind, backend.index)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    layout: Layout, dtype: torch.dtype, out_dtype: torch.dtype, kind: str, index: int
+) -> tuple[Plan, Layout]:
     chosen = folded(layout)
-    return _planned(chosen.problem(dtype, out_dtype), backend.kind, backend.index), chosen
+    return _planned(chosen.problem(dtype, out_dtype), kind, index), chosen
 
 
 @lru_cache(maxsize=4096)
@@ -38,6 +45,12 @@ def _planned(problem: GemmProblem, kind: str, index: int) -> Plan:
     if tuned is not None:
         return tuned
     return plan_gemm(problem, backend.device, backend.instances)
+
+
+def forget_plans() -> None:
+    """Forgets what was planned, e.g. after tuning. Calls that were prepared keep their plans."""
+    _chosen.cache_clear()
+    _planned.cache_clear()
 
 
 def check_plan(
