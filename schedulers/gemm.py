@@ -22,6 +22,9 @@ from tk.schedulers.walk import ceil_div, cluster_grid
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Cluster shapes (along M, along N) that are tried."""
 
+MAX_CLUSTER_SPLITS = 8
+"""The most blocks of a cluster that every device runs (CUDA C++ Programming Guide)."""
+
 _SWAPPED_ROWS = 256
 """Up to this M the exchanged problem is tried, too: its N, the narrow side of a tile, is small."""
 
@@ -49,10 +52,12 @@ class GemmGroup(GemmCost):
         grid: int | None = None,
         swapped: bool = False,
         dynamic: bool = False,
+        splits_in_cluster: bool = False,
     ) -> None:
         super().__init__(problem, device, instance, cluster, splits, num_stages, grid, dynamic)
         self.swapped = swapped
         self.dynamic = dynamic
+        self.splits_in_cluster = splits_in_cluster
         self.cluster = cluster
         self.num_stages = num_stages
         self.grid = self.clusters * cluster[0] * cluster[1] if grid is None else grid
@@ -68,6 +73,7 @@ class GemmGroup(GemmCost):
             self.grid,
             self.swapped,
             self.dynamic,
+            self.splits_in_cluster,
         )
 
     def predict(self, order: Order) -> Prediction:
@@ -185,6 +191,17 @@ def _dynamic_reason(instance: Instance, cluster: tuple[int, int]) -> str | None:
     return None
 
 
+def _cluster_of_splits_reason(device: Device, choice: Choice) -> str | None:
+    most = min(device.max_cluster, MAX_CLUSTER_SPLITS)
+    if not 2 <= choice.splits <= most:
+        return f"splits is {choice.splits}; splits_in_cluster takes 2 to {most}"
+    if choice.instance.bytes_per_part == 0:
+        return f"instance {choice.instance.name} cannot sum the splits of a tile in a cluster"
+    if choice.cluster != (1, 1) or choice.dynamic:
+        return "splits_in_cluster needs cluster (1, 1) and no dynamic"
+    return None
+
+
 def _splits_reason(splits: int, k_tiles: int) -> str | None:
     if not 1 <= splits <= max(k_tiles, 1):
         return f"splits is {splits}; K has {k_tiles} tiles, so 1 to {max(k_tiles, 1)}"
@@ -295,7 +312,14 @@ class GemmFamily:
         if reason is not None:
             how = " (swapped)" if choice.swapped else ""
             return f"instance {instance.name}{how}: {reason}"
-        deepest = num_stages_for(instance, device)
+        if choice.splits_in_cluster:
+            reason = _cluster_of_splits_reason(device, choice)
+            if reason is not None:
+                return reason
+        parts = choice.parts_received
+        if stages_that_fit(instance, device, parts) < FEWEST_STAGES:
+            return f"{FEWEST_STAGES} stages do not fit beside the parts of {parts} other splits"
+        deepest = num_stages_for(instance, device, parts)
         if not FEWEST_STAGES <= choice.num_stages <= deepest:
             return (
                 f"num_stages is {choice.num_stages}; {instance.name} takes {FEWEST_STAGES} to"
@@ -309,6 +333,8 @@ class GemmFamily:
             return f"{shape.items} work items do not fit in 32 bits"
         size = cluster[0] * cluster[1]
         most = shape.items * size
+        if choice.splits_in_cluster and choice.grid != most:
+            return f"grid is {choice.grid}; splits_in_cluster needs a block a split, {most}"
         if choice.grid % size or not size <= choice.grid <= most:
             return (
                 f"grid is {choice.grid}; needs a multiple of the cluster's {size} blocks,"
@@ -324,6 +350,8 @@ class GemmFamily:
         """As many clusters as run at once, or as there is work for."""
         work = _as_seen(problem, choice)
         shape = GemmShape.of(work, device, choice.instance, choice.cluster, choice.splits)
+        if choice.splits_in_cluster:
+            return shape.items
         return shape.clusters * choice.cluster[0] * choice.cluster[1]
 
     def group_of(self, problem: GemmProblem, device: Device, choice: Choice) -> Group:
@@ -338,6 +366,7 @@ class GemmFamily:
             choice.grid,
             choice.swapped,
             choice.dynamic,
+            choice.splits_in_cluster,
         )
 
     def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:
