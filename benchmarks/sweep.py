@@ -143,6 +143,7 @@ def measurements(record: Record) -> dict[str, Any]:
                     "grid": choice["grid"],
                     "swapped": choice["swapped"],
                     "dynamic": choice.get("dynamic", False),
+                    "splits_in_cluster": choice.get("splits_in_cluster", False),
                     "seconds": result.timing.median,
                     "q1": result.timing.q1,
                     "q3": result.timing.q3,

@@ -33,6 +33,8 @@ class Choice:
 
     With `swapped` the kernel computes the transposed problem; instance, cluster and order are that
     one's. With `dynamic` a block takes the next piece of work when it is free, not every grid-th.
+    With `splits_in_cluster` the splits of a piece are the blocks of a cluster, which sum them in
+    its shared memory, not in global memory.
     """
 
     instance: Instance
@@ -43,6 +45,7 @@ class Choice:
     grid: int  # blocks
     swapped: bool = False
     dynamic: bool = False
+    splits_in_cluster: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("instance", Instance), ("order", Order)):
@@ -60,7 +63,7 @@ class Choice:
                 raise ValueError(f"{name} is {value!r}; needs a whole number")
             if value < 1:
                 raise ValueError(f"{name} is {value}; needs >= 1")
-        for name in ("swapped", "dynamic"):
+        for name in ("swapped", "dynamic", "splits_in_cluster"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; needs True or False")
 
@@ -68,7 +71,8 @@ class Choice:
         return (
             f"{self.instance.tile} ({self.instance.consumer_warpgroups})"
             f"{' swapped' if self.swapped else ''}, {self.num_stages} stages,"
-            f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits},"
+            f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits}"
+            f"{' in a cluster' if self.splits_in_cluster else ''},"
             f" grid {self.grid}{' dynamic' if self.dynamic else ''}"
         )
 
@@ -83,7 +87,13 @@ class Choice:
             "grid": self.grid,
             "swapped": self.swapped,
             "dynamic": self.dynamic,
+            "splits_in_cluster": self.splits_in_cluster,
         }
+
+    @property
+    def parts_received(self) -> int:
+        """Of how many other splits a block receives its part of a tile in shared memory."""
+        return self.splits - 1 if self.splits_in_cluster else 0
 
     @staticmethod
     def from_dict(record: dict[str, Any]) -> Choice:
@@ -99,6 +109,7 @@ class Choice:
                 grid=int(record["grid"]),
                 swapped=bool(record.get("swapped", False)),
                 dynamic=bool(record.get("dynamic", False)),
+                splits_in_cluster=bool(record.get("splits_in_cluster", False)),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None

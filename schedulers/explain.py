@@ -98,7 +98,7 @@ def _add(table: Table, place: str, candidate: Candidate, reason: str) -> None:
         str(choice.num_stages),
         f"{choice.cluster[0]}x{choice.cluster[1]}",
         f"{choice.order}{' dynamic' if choice.dynamic else ''}",
-        str(choice.splits),
+        f"{choice.splits}{' in a cluster' if choice.splits_in_cluster else ''}",
         f"{prediction.waves:.2f}",
         f"{prediction.seconds * 1e6:.1f}",
         f"{prediction.dram_bytes / 1e6:.0f}",

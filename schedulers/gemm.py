@@ -14,6 +14,7 @@ from tk.schedulers.device import Device
 from tk.schedulers.gemm_cost import GemmCost, GemmShape, GemmTiles
 from tk.schedulers.gemm_ways import (
     Way,
+    cluster_of_splits_reason,
     cluster_reason,
     dynamic_reason,
     instance_reason,
@@ -24,7 +25,7 @@ from tk.schedulers.gemm_ways import (
 )
 from tk.schedulers.instance import Instance
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
-from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for
+from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
 from tk.schedulers.problem import GemmProblem
 from tk.schedulers.walk import ceil_div
@@ -51,6 +52,7 @@ class GemmGroup(GemmCost):
         grid: int | None = None,
         swapped: bool = False,
         dynamic: bool = False,
+        splits_in_cluster: bool = False,
         tiles: GemmTiles | None = None,
     ) -> None:
         super().__init__(
@@ -58,6 +60,7 @@ class GemmGroup(GemmCost):
         )
         self.swapped = swapped
         self.dynamic = dynamic
+        self.splits_in_cluster = splits_in_cluster
         self.cluster = cluster
         self.grid = self.clusters * self.tiles.cluster_size if grid is None else grid
 
@@ -72,6 +75,7 @@ class GemmGroup(GemmCost):
             self.grid,
             self.swapped,
             self.dynamic,
+            self.splits_in_cluster,
         )
 
     def predict(self, order: Order) -> Prediction:
@@ -226,7 +230,14 @@ class GemmFamily:
         if reason is not None:
             how = " (swapped)" if choice.swapped else ""
             return f"instance {instance.name}{how}: {reason}"
-        deepest = num_stages_for(instance, device)
+        if choice.splits_in_cluster:
+            reason = cluster_of_splits_reason(device, choice)
+            if reason is not None:
+                return reason
+        parts = choice.parts_received
+        if stages_that_fit(instance, device, parts) < FEWEST_STAGES:
+            return f"{FEWEST_STAGES} stages do not fit beside the parts of {parts} other splits"
+        deepest = num_stages_for(instance, device, parts)
         if not FEWEST_STAGES <= choice.num_stages <= deepest:
             return (
                 f"num_stages is {choice.num_stages}; {instance.name} takes {FEWEST_STAGES} to"
@@ -240,6 +251,8 @@ class GemmFamily:
             return f"{shape.items} work items do not fit in 32 bits"
         size = cluster[0] * cluster[1]
         most = shape.items * size
+        if choice.splits_in_cluster and choice.grid != most:
+            return f"grid is {choice.grid}; splits_in_cluster needs a block a split, {most}"
         if choice.grid % size or not size <= choice.grid <= most:
             return (
                 f"grid is {choice.grid}; needs a multiple of the cluster's {size} blocks,"
@@ -255,6 +268,8 @@ class GemmFamily:
         """As many clusters as run at once, or as there is work for."""
         work = _as_seen(problem, choice)
         shape = GemmShape.of(work, device, choice.instance, choice.cluster, choice.splits)
+        if choice.splits_in_cluster:
+            return shape.items
         return shape.clusters * choice.cluster[0] * choice.cluster[1]
 
     def group_of(self, problem: GemmProblem, device: Device, choice: Choice) -> Group:
@@ -269,6 +284,7 @@ class GemmFamily:
             choice.grid,
             choice.swapped,
             choice.dynamic,
+            choice.splits_in_cluster,
         )
 
     def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tk.schedulers.choose import Rejected
+from tk.schedulers.choose import Choice, Rejected
 from tk.schedulers.device import Device
 from tk.schedulers.gemm_cost import stage_seconds
 from tk.schedulers.instance import Instance
@@ -15,6 +15,9 @@ from tk.schedulers.problem import MAX_SIZE, GemmProblem
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Cluster shapes (along M, along N) that are tried."""
+
+MAX_CLUSTER_SPLITS = 8
+"""The most blocks of a cluster that every device runs (CUDA C++ Programming Guide)."""
 
 _SWAPPED_ROWS = 256
 """Up to this M the exchanged problem is tried, too: its N, the narrow side of a tile, is small."""
@@ -88,6 +91,18 @@ def dynamic_reason(instance: Instance, cluster: tuple[int, int]) -> str | None:
     """Why its blocks cannot take work when they are free, or None."""
     if instance.loader != "tma" or cluster != (1, 1):
         return "dynamic needs the tma loader and clusters of one block"
+    return None
+
+
+def cluster_of_splits_reason(device: Device, choice: Choice) -> str | None:
+    """Why the splits of a tile cannot be the blocks of a cluster, or None."""
+    most = min(device.max_cluster, MAX_CLUSTER_SPLITS)
+    if not 2 <= choice.splits <= most:
+        return f"splits is {choice.splits}; splits_in_cluster takes 2 to {most}"
+    if choice.instance.bytes_per_part == 0:
+        return f"instance {choice.instance.name} cannot sum the splits of a tile in a cluster"
+    if choice.cluster != (1, 1) or choice.dynamic:
+        return "splits_in_cluster needs cluster (1, 1) and no dynamic"
     return None
 
 

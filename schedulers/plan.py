@@ -34,9 +34,10 @@ class Plan:
     `cluster` is (blocks along M, blocks along N), `grid` the blocks of the launch, `splits` the
     parts that the reduced axis is cut into. A `swapped` plan is run as out^T = b^T a^T, and its
     instance, cluster and order are those of that problem. In a `dynamic` one a block takes the next
-    piece of work when it is free, not every grid-th. `alternatives` are runners-up, fastest
-    first, and `rejected` what could not be considered, with a reason each. `measured` is the
-    median time in seconds at which it won a tuning, None for a plan of the model alone.
+    piece of work when it is free, not every grid-th. With `splits_in_cluster` the splits of a tile
+    are the blocks of a cluster, which sum them in its shared memory. `alternatives` are runners-up,
+    fastest first, and `rejected` what could not be considered, with a reason each. `measured` is
+    the median time in seconds at which it won a tuning, None for a plan of the model alone.
     """
 
     problem: Any
@@ -50,6 +51,7 @@ class Plan:
     prediction: Prediction
     swapped: bool = False
     dynamic: bool = False
+    splits_in_cluster: bool = False
     alternatives: Sequence[Candidate] = field(default=(), compare=False, repr=False)
     rejected: Sequence[Rejected] = field(default=(), compare=False, repr=False)
     measured: float | None = field(default=None, compare=False)
@@ -73,6 +75,7 @@ class Plan:
             self.grid,
             self.swapped,
             self.dynamic,
+            self.splits_in_cluster,
         )
 
     def check(self) -> Plan:
@@ -84,10 +87,11 @@ class Plan:
 
     def replace(self, **changes: Any) -> Plan:
         """A copy with another choice: `instance`, `num_stages`, `cluster`, `order`, `splits`,
-        `grid`, `swapped` or `dynamic`.
+        `grid`, `swapped`, `dynamic` or `splits_in_cluster`.
 
-        The depth follows a new instance, and the grid a new instance, cluster, split or exchange,
-        unless they are given too. The prediction is made anew. ValueError when it cannot run.
+        The depth follows a new instance or a new number of parts in shared memory, and the grid a
+        new instance, cluster, split or exchange, unless they are given too. The prediction is made
+        anew. ValueError when it cannot run.
         """
         unknown = sorted(set(changes) - set(_CHOICE_FIELDS))
         if unknown:
@@ -95,10 +99,12 @@ class Plan:
                 f"a plan has no {', '.join(unknown)} to replace; only {', '.join(_CHOICE_FIELDS)}"
             )
         choice = replace_fields(self.choice, **changes)
-        if "instance" in changes and "num_stages" not in changes:
-            choice = replace_fields(choice, num_stages=num_stages_for(choice.instance, self.device))
+        other_memory = "instance" in changes or choice.parts_received != self.choice.parts_received
+        if other_memory and "num_stages" not in changes:
+            depth = num_stages_for(choice.instance, self.device, choice.parts_received)
+            choice = replace_fields(choice, num_stages=depth)
         family = family_named(self.problem.family)
-        if "grid" not in changes and {"instance", "cluster", "splits", "swapped"} & set(changes):
+        if "grid" not in changes and _DECIDES_GRID & set(changes):
             choice = replace_fields(
                 choice, grid=family.default_grid(self.problem, self.device, choice)
             )
@@ -218,6 +224,7 @@ def _instance_text(instance: Instance) -> str:
 
 
 _CHOICE_FIELDS = tuple(f.name for f in fields(Choice))
+_DECIDES_GRID = {"instance", "cluster", "splits", "swapped", "splits_in_cluster"}
 
 
 def make_plan(
@@ -333,6 +340,7 @@ def _plan_of(
         prediction=best.prediction,
         swapped=choice.swapped,
         dynamic=choice.dynamic,
+        splits_in_cluster=choice.splits_in_cluster,
         alternatives=alternatives,
         rejected=rejected,
         measured=measured,

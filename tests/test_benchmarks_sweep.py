@@ -41,6 +41,13 @@ def test_candidates_are_of_several_instances_and_clusters() -> None:
     assert len({plan.cluster for plan in plans}) >= 2
 
 
+def test_splits_are_measured_in_memory_and_in_a_cluster() -> None:
+    plans = plan_candidates(h200_plan(16, 4096, 4096), runtime.instances("host"), 24)
+    split = [plan for plan in plans if plan.splits > 1]
+    assert {plan.splits_in_cluster for plan in split} == {False, True}
+    assert any("in a cluster" in plan_text(plan) for plan in split)
+
+
 def test_a_stored_plan_is_read_back() -> None:
     plan = h200_plan(4096, 4096, 4096)
     assert Plan.from_dict(stored_plan(plan)).choice == plan.choice

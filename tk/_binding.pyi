@@ -60,6 +60,7 @@ class MatmulCall:
         device: int,
         swapped: int = 0,
         dynamic: int = 0,
+        splits_in_cluster: int = 0,
     ) -> None: ...
     @property
     def workspace_bytes(self) -> int: ...

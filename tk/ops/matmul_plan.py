@@ -93,6 +93,7 @@ def check_plan(
         _check_major("a", a_major, found.a_majors())
         _check_major("b", b_major, found.b_majors())
     memory = plan.num_stages * instance.bytes_per_stage + instance.fixed_bytes
+    memory += plan.choice.parts_received * instance.bytes_per_part
     limit = backend.device.shared_memory_per_block
     if memory > limit:
         raise wrong_value(

@@ -61,7 +61,7 @@ struct pipeline {
     // On the host: the shared memory that a launch needs. The finish block lies over the input
     // stages, and may be larger.
     static int64_t shared_bytes(const config_type& config) {
-        int64_t bytes = fixed_bytes;
+        int64_t bytes = fixed_bytes + config.tail_bytes;
         if constexpr (Stores) bytes += config.num_output_stages * bytes_per_output_stage;
         const int64_t stages = config.num_stages * bytes_per_stage;
         return bytes +
@@ -118,6 +118,8 @@ struct pipeline {
 
         TK_DEVICE input_block& input() const { return stages[stage]; }
         TK_DEVICE output_block& output() const { return outputs[output_stage]; }
+        // The `config.tail_bytes` after the ring.
+        TK_DEVICE char* tail() const { return reinterpret_cast<char*>(stages + num_stages); }
 
         // The stage read `InFlight` iterations ago may be loaded again: by one warp, for itself,
         // once its asynchronous reads are done. Lanes that read with ordinary loads must meet
@@ -237,6 +239,7 @@ struct pipeline {
                             "drained");
             init_semaphores(&barriers.finish.finished, 1, readers * loaders, "finished");
         }
+        if constexpr (requires { K::init_scratch(block.scratch); }) K::init_scratch(block.scratch);
         fence_semaphore_init();
     }
 

@@ -20,6 +20,7 @@ struct tile_tasks {
     tile_order order;  // over cluster tiles
     split_k split;
     int batch = 1;
+    int tasks_per_tile = 1;  // its splits, unless they are the blocks of a cluster
 
     tile_tasks() = default;
     // For an output of (batch, m, n).
@@ -28,21 +29,22 @@ struct tile_tasks {
         : order(order_kind, order_param, covering(m, TileM * shape.m), covering(n, TileN * shape.n),
                 order_table),
           split(split_),
-          batch(batch_) {}
+          batch(batch_),
+          tasks_per_tile(shape.k > 1 ? 1 : split_.splits) {}
 
-    TK_HOST_DEVICE int count() const { return batch * order.rows * order.cols * split.splits; }
+    TK_HOST_DEVICE int count() const { return batch * order.rows * order.cols * tasks_per_tile; }
 
     // Task `index`; returns the number of its K tiles.
     TK_DEVICE int get(int index, const cluster_tile& place, cluster_shape shape,
                       tile_task& task) const {
         const int tiles = order.rows * order.cols;
-        const int tile = split.splits == 1 ? index : index / split.splits;
+        const int tile = tasks_per_tile == 1 ? index : index / tasks_per_tile;
         const int matrix = batch == 1 ? 0 : tile / tiles;
         const tile_coord position = order.at(tile - matrix * tiles);
         task.at = {matrix, (position.row * shape.m + place.m) * TileM,
                    (position.col * shape.n + place.n) * TileN};
         task.along_n = place.along_n, task.along_m = place.along_m;
-        task.split = index - tile * split.splits;
+        task.split = shape.k > 1 ? cluster::rank() : index - tile * tasks_per_tile;
         task.k_begin = split.begin(task.split);
         task.tile = (tile * shape.m + place.m) * shape.n + place.n;
         return split.count(task.split);
