@@ -80,10 +80,7 @@ def _family(commands: Commands, name: str, text: str) -> argparse.ArgumentParser
 
 def _families(commands: Commands, name: str, text: str) -> Commands:
     command = commands.add_parser(name, help=text)
-    families: Commands = command.add_subparsers(  # type: ignore[assignment]
-        dest="family", metavar="FAMILY", required=True
-    )
-    return families
+    return command.add_subparsers(dest="family", metavar="FAMILY", required=True)
 
 
 def _add_gemm(families: Commands, text: str) -> argparse.ArgumentParser:
