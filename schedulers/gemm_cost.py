@@ -14,17 +14,24 @@ from dataclasses import dataclass
 from tk.schedulers.cost import Prediction, overlapped, power_limited
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
+from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import Order
 from tk.schedulers.pipeline import pipeline_for
 from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
-from tk.schedulers.traffic import panels_read
+from tk.schedulers.traffic import Panels, panels_read
 from tk.schedulers.walk import ceil_div, cluster_grid
 
 _WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
 _FRAGMENT_M = 16  # rows of one warp's accumulators
 _ACCUMULATOR_BYTES = 4
 _LINE_BYTES = 128
+_MOST_WALKS = 8192  # of a device whose panels are remembered
 _JUST_BELOW = 1 - 1e-9  # of a bound, for rounding
+
+# What an order reads of a grid of tiles: instances and clusters with tiles of the same size share
+# it, and so do the layouts and data types of a problem.
+_Walk = tuple[int, int, float, float, float]
+_known_panels: TableMemo[dict[tuple[Order, _Walk], Panels]] = TableMemo(lambda device, _: {})
 
 
 def stage_seconds(instance: Instance, device: Device) -> float:
@@ -285,15 +292,23 @@ class GemmCost:
     def _bytes_read(self, order: Order) -> tuple[float, float]:
         """Bytes of a and b from memory."""
         tiles, batch = self.tiles, self.problem.batch
-        panels = panels_read(
-            order,
-            tiles.rows,
-            tiles.cols,
-            wave=self.clusters / self.splits,
-            row_bytes=tiles.row_bytes,
-            col_bytes=tiles.col_bytes,
-            device=self.device,
-        )
+        walk = tiles.rows, tiles.cols, self.clusters / self.splits, tiles.row_bytes, tiles.col_bytes
+        known = _known_panels.get(self.device, ())
+        panels = known.get((order, walk))
+        if panels is None:
+            rows, cols, wave, row_bytes, col_bytes = walk
+            panels = panels_read(
+                order,
+                rows,
+                cols,
+                wave=wave,
+                row_bytes=row_bytes,
+                col_bytes=col_bytes,
+                device=self.device,
+            )
+            if len(known) >= _MOST_WALKS:
+                known.clear()
+            known[order, walk] = panels
         return panels.rows * tiles.row_bytes * batch, panels.cols * tiles.col_bytes * batch
 
     def predict(self, order: Order) -> Prediction:

@@ -80,8 +80,9 @@ def panels_read(
             tiles, rows, cols, rows * row_bytes + cols * col_bytes, capacity, device
         )
         return Panels(rows + extra_rows, cols + extra_cols)
+    if rows * row_bytes + cols * col_bytes <= (1 - _SOFT) * capacity:
+        return Panels(float(rows), float(cols))  # nothing is ever lost
     num_waves = -int(-tiles // wave)
-    all_fit = rows * row_bytes + cols * col_bytes <= (1 - _SOFT) * capacity
 
     known: dict[int, tuple[int, int]] = {}
 
@@ -137,9 +138,6 @@ def panels_read(
         scale = (num_waves - 2) / len(inner)
         total_rows += scale * sum(r for r, _ in reads)
         total_cols += scale * sum(c for _, c in reads)
-    if all_fit:
-        # Sampling cannot see further back than _LOOK_BACK; but nothing is ever lost here.
-        total_rows, total_cols = min(total_rows, float(rows)), min(total_cols, float(cols))
     # Samples of fractional waves overlap a little; the bounds are exact.
     return Panels(
         min(max(total_rows, float(rows)), float(tiles)),
