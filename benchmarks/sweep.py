@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-import tk
 from tk import runtime
 from tk.benchmarks.candidates import plan_candidates
 from tk.benchmarks.environment import card_of, environment_of
@@ -25,7 +24,7 @@ from tk.benchmarks.operands import make_operands
 from tk.benchmarks.record import Record, Result
 from tk.benchmarks.selection import TORCH, YARDSTICK, Candidate, Timer, compare, plan_candidate
 from tk.benchmarks.shapes import Shape
-from tk.benchmarks.tuning import GIVE_UP, winner_of
+from tk.benchmarks.tuning import GIVE_UP, planned_problem, winner_of
 from tk.schedulers import GemmProblem, Plan, plan_gemm
 from tk.tuning import Winner
 
@@ -87,17 +86,17 @@ def run(
         progress(index, len(work), f"{shape} {layout}")
         a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
         backend = runtime.backend(device)
-        chosen = plan_gemm(tk.plan_matmul(a, b).problem, backend.device, backend.instances)
+        out = torch.empty(shape.m, shape.n, dtype=a.dtype, device=device)
+        problem = planned_problem(a, b, out)
+        chosen = plan_gemm(problem, backend.device, backend.instances)
         plans = plan_candidates(chosen, backend.instances, settings.candidates)
         results = measure_plans(a, b, plans, settings)
         winner = winner_of(plans, results[1:])
         if on_winner is not None and winner is not None:
-            on_winner(shape, layout, chosen.problem, winner)
+            on_winner(shape, layout, problem, winner)
         card = card_of(device)
         clock = card.sm_clock_mhz() if card else None
-        rows.append(
-            make_row(shape, layout, chosen.problem, chosen.device, results, sm_clock_mhz=clock)
-        )
+        rows.append(make_row(shape, layout, problem, chosen.device, results, sm_clock_mhz=clock))
     progress(len(work), len(work), "")
     stored = asdict(settings) | {"shapes": [str(shape) for shape in settings.shapes]}
     return Record(SUITE, environment, stored, rows)

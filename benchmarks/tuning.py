@@ -53,7 +53,7 @@ def tune_problem(problem: GemmProblem, backend: Backend, seconds: float = SECOND
     where = torch.device("cpu") if backend.kind == "host" else torch.device("cuda", backend.index)
     with torch.no_grad():
         a, b, out = operands_of(problem, where)
-        if _problem_of(a, b, out) != problem:
+        if planned_problem(a, b, out) != problem:
             return None
         chosen = plan_gemm(problem, backend.device, backend.instances)
         plans = plan_candidates(chosen, backend.instances, CANDIDATES)
@@ -62,8 +62,8 @@ def tune_problem(problem: GemmProblem, backend: Backend, seconds: float = SECOND
         return winner_of(plans, compare(a, b, candidates, timer, out))
 
 
-def _problem_of(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> GemmProblem:
-    """What tk.matmul plans for these operands."""
+def planned_problem(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> GemmProblem:
+    """What tk.matmul plans for these operands; nothing is looked up or measured for it."""
     checked = check(a, b, None, None, 1.0, None, 0.0, out, None)
     aligned = not (a.data_ptr() | b.data_ptr()) & 15
     layout = folded(layout_of(checked, a, b, None, None, out.stride(), aligned))

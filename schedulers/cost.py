@@ -55,8 +55,15 @@ class Prediction:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Prediction:
-        """The inverse of `to_dict`."""
-        return Prediction(**record)
+        """The inverse of `to_dict`. TypeError when a figure is none."""
+        made = Prediction(**record)
+        figures = [made.seconds, made.flops, made.waves]
+        for part in (made.parts, made.busy, made.bytes):
+            figures += dict(part).values()
+        for figure in figures:
+            if not isinstance(figure, (int, float)) or isinstance(figure, bool):
+                raise TypeError(f"{figure!r} is no number")
+        return made
 
 
 def overlapped(exponent: float, *seconds: float) -> float:

@@ -117,6 +117,10 @@ def _caption(plan: Plan) -> str:
         f"predicted {prediction.seconds * 1e6:.1f} us"
         f" ({prediction.flops_per_second / 1e12:.0f} TFLOP/s): {parts} us",
     ]
+    if plan.measured is not None:
+        lines.append(
+            f"tuned: the fastest of those that were measured, {plan.measured * 1e6:.1f} us"
+        )
     if prediction.pipeline:
         lines.append(f"pipeline: {prediction.pipeline}")
     if plan.rejected:

@@ -189,7 +189,7 @@ class Plan:
                 _candidate(record),
                 tuple(_candidate(entry) for entry in record["alternatives"]),
                 tuple(Rejected(**entry) for entry in record["rejected"]),
-                record.get("measured"),
+                None if record.get("measured") is None else float(record["measured"]),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None

@@ -290,6 +290,9 @@ def test_a_gather_instance_stands_in_where_no_tma_one_fits() -> None:
         (lambda r: r["choice"].update(splits=10**6), "splits is 1000000"),
         (lambda r: r["problem"].update(colour="red"), "unknown fields: colour"),
         (lambda r: r.update(alternatives=3), "malformed"),
+        (lambda r: r["prediction"].update(seconds="long"), "malformed: 'long' is no number"),
+        (lambda r: r["prediction"].update(parts=[1]), "malformed"),
+        (lambda r: r.update(measured=[]), "malformed"),
     ],
 )
 def test_a_damaged_record_is_refused_by_name(damage: object, message: str) -> None:
@@ -300,12 +303,14 @@ def test_a_damaged_record_is_refused_by_name(damage: object, message: str) -> No
 
 
 def test_planning_is_quick() -> None:
+    """0.7 ms in the middle, 9 ms at most; for a device of which nothing is remembered."""
     times = []
     for shape in SHAPES:
+        unknown = replace(H200, name="unknown")
         start = process_time()  # not of what else the machine does
-        plan(*shape)
+        plan(*shape, device=unknown)
         times.append(process_time() - start)
-    assert sorted(times)[len(times) // 2] < 0.03
+    assert sorted(times)[len(times) // 2] < 0.005
 
 
 def test_planning_imports_neither_torch_nor_the_binding() -> None:

@@ -13,12 +13,14 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from instance_table import matmul_instances
 from plan_store_processes import ENVIRONMENT as SCRIPT_ENVIRONMENT
+from rich.console import Console
 
 from tk.schedulers import Device, GemmProblem, Plan, files, plan_gemm, store
 from tk.schedulers.files import UNFINISHED, replace_file, sweep
@@ -74,6 +76,9 @@ def test_a_stored_winner_is_read_back_with_its_time(kept: PlanStore) -> None:
     assert found is not None
     assert found == tuned_plan() and found.choice != model_plan().choice
     assert found.measured == MEASURED.seconds and "tuned, measured 100.0 us" in str(found)
+    console = Console(width=250, file=StringIO())
+    console.print(found.explain())
+    assert "tuned: the fastest" in console.file.getvalue()  # type: ignore[attr-defined]
     (entry,) = kept.entries()
     assert entry.measured.gain == pytest.approx(1.2)
     assert kept.count(HERE) == 1
