@@ -73,6 +73,17 @@ class Order:
         elif self.param != 0:
             raise ValueError(f"order {self.kind} takes no param; got {self.param}")
 
+    @staticmethod
+    def parse(text: str) -> Order:
+        """The order of a text such as "row", "grouped_m:8" or "grouped_m(8)", as str gives it.
+
+        ValueError says what is wrong with it.
+        """
+        kind, _, param = text.strip().replace("(", ":").removesuffix(")").partition(":")
+        if param and not param.isdecimal():
+            raise ValueError(f"order {text!r}: {param!r} is no width; write {kind}:8, for example")
+        return Order(kind, int(param) if param else 0)
+
     @property
     def code(self) -> int:
         """The kind as the device knows it."""

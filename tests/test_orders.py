@@ -53,6 +53,13 @@ def test_the_tile_at_an_index_is_that_of_the_walk(
     assert [order.tile(index, rows, cols) for index in range(rows * cols)] == walk
 
 
+@given(kinds, st.integers(1, 1 << 20))
+def test_an_order_as_text_is_read_back(kind: str, param: int) -> None:
+    order = make_order(kind, param)
+    assert Order.parse(str(order)) == order
+    assert Order.parse(str(order).replace("(", ":").rstrip(")")) == order
+
+
 @settings(deadline=None)
 @given(sizes, sizes)
 def test_hilbert_steps_to_a_neighbour(rows: int, cols: int) -> None:
@@ -204,6 +211,9 @@ def test_a_table_packs_rows_and_columns() -> None:
         (lambda: Order("zigzag"), "unknown order 'zigzag'"),
         (lambda: Order("grouped_m"), "needs a width >= 1"),
         (lambda: Order("row", 3), "takes no param"),
+        (lambda: Order.parse("zigzag:3"), "unknown order 'zigzag'"),
+        (lambda: Order.parse("grouped_m"), "needs a width >= 1"),
+        (lambda: Order.parse("grouped_m:wide"), "'wide' is no width; write grouped_m:8"),
         (lambda: Order("row").tile(6, 2, 3), "outside a grid of 2 x 3"),
         (lambda: Order("row").tile(-1, 2, 3), "outside a grid of 2 x 3"),
         (lambda: Order("hilbert").table(MAX_TABLE_ROWS + 1, 1), "does not fit its table"),
