@@ -172,11 +172,22 @@ class Schedule:
         }
 
 
-def schedule_of(plan: Plan, model: WaveModel = footprint_waves) -> Schedule:
-    """The waves of a plan for a matrix product. ValueError when it is for something else."""
+def grid_of(plan: Plan) -> tuple[int, int]:
+    """Rows and columns of cluster tiles that the plan's kernel walks."""
+    shape = _cost_of(plan).shape
+    return shape.rows, shape.cols
+
+
+def _cost_of(plan: Plan) -> GemmCost:
     group = family_named(plan.problem.family).group_of(plan.problem, plan.device, plan.choice)
     if not isinstance(group, GemmCost):
         raise ValueError(f"a plan for {plan.problem} has no waves of a matrix product")
+    return group
+
+
+def schedule_of(plan: Plan, model: WaveModel = footprint_waves) -> Schedule:
+    """The waves of a plan for a matrix product. ValueError when it is for something else."""
+    group = _cost_of(plan)
     rows, cols = group.shape.rows, group.shape.cols
     at_once = max(group.clusters / group.splits, 1.0)
     waves = model(

@@ -1,0 +1,116 @@
+"""``tk schedule show gemm``: how a product's tiles are walked, seen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tk.cli_common import CommandError, UsageError, check_writable, in_words
+from tk.cli_planning import add_family, add_product, plan_of, size
+
+if TYPE_CHECKING:
+    from tk.cli_common import Commands
+    from tk.schedulers import Order, Plan
+    from tk.schedulers.waves import Schedule
+
+MOST_TILES = 1 << 18
+"""Cluster tiles of a grid that is still shown."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Adds the command with its actions."""
+    schedule = commands.add_parser("schedule", help="see tile orders, and the ring of stages")
+    actions: Commands = schedule.add_subparsers(  # type: ignore[assignment]
+        dest="action", metavar="ACTION", required=True
+    )
+    show = add_family(
+        actions, "show", "the tile grid by wave: what runs together and what it reads"
+    )
+    add_product(show)
+    _add_order(show)
+    show.add_argument("--wave", type=size, metavar="N", help="show this wave alone, from 1")
+    show.add_argument("--html", metavar="FILE", help="write a page to step through the waves")
+    show.add_argument("--svg", metavar="FILE", help="write the picture of that page, animated")
+    show.set_defaults(run=_show)
+
+
+def _add_order(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--order",
+        type=_order,
+        metavar="ORDER",
+        help="row, column, grouped_m:WIDTH, grouped_n:WIDTH, snake, hilbert or morton; default: "
+        "that of the plan",
+    )
+
+
+def _show(options: argparse.Namespace, console: Console) -> int:
+    from tk.reports.schedule import render
+    from tk.schedulers.waves import schedule_of
+
+    for path in (options.html, options.svg):
+        check_writable(path)
+    plan = _ordered_plan(options)
+    _check_size(plan)
+    schedule = schedule_of(plan)
+    if options.wave is not None and options.wave > len(schedule.waves):
+        raise UsageError(f"--wave {options.wave}: the last wave is {len(schedule.waves)}")
+    pages = _pages(options, schedule)
+    console.print(render(schedule, console, options.wave))
+    for path, text in pages.items():
+        _write(path, text, console)
+    return 0
+
+
+def _pages(options: argparse.Namespace, schedule: Schedule) -> dict[str, str]:
+    """The files to write; UsageError when the grid is too large for a picture."""
+    from tk.reports import schedule_page
+
+    made = {}
+    for name, make in (("html", schedule_page.html), ("svg", schedule_page.svg)):
+        path = getattr(options, name)
+        if path is not None:
+            try:
+                made[path] = make(schedule)
+            except ValueError as error:
+                raise UsageError(f"--{name}: {error}") from error
+    return made
+
+
+def _ordered_plan(options: argparse.Namespace) -> Plan:
+    plan = plan_of(options)
+    if options.order is None:
+        return plan
+    try:
+        return plan.replace(order=options.order)
+    except ValueError as error:
+        raise UsageError(f"--order {options.order}: {error}") from error
+
+
+def _check_size(plan: Plan) -> None:
+    """UsageError when the plan's grid has too many tiles to walk in Python."""
+    from tk.schedulers.waves import grid_of
+
+    rows, cols = grid_of(plan)
+    if rows * cols > MOST_TILES:
+        raise UsageError(f"a grid of {rows} x {cols} tiles is too large; at most {MOST_TILES}")
+
+
+def _order(text: str) -> Order:
+    from tk.schedulers import Order
+
+    try:
+        return Order.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _write(path: str, text: str, console: Console) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(in_words(error)) from error
+    console.print(f"wrote {path}", style="dim", markup=False)
