@@ -17,6 +17,7 @@ from tk.cli_planning import (
     DTYPES,
     add_family,
     add_product,
+    duration,
     instances,
     measuring_device,
     named_device,
@@ -52,13 +53,13 @@ def add_parsers(commands: Commands) -> None:
         help="how the L2 cache is emptied before each call: by reading (default), by writing, as "
         "triton.testing.do_bench does, which leaves it to be written back, or not at all",
     )
-    bench.add_argument("--seconds", type=_duration, help="GPU time for each candidate")
+    bench.add_argument("--seconds", type=duration, help="GPU time for each candidate")
     bench.set_defaults(run=_bench)
 
     tune = add_family(commands, "tune", "measure many plans of each shape on this GPU")
     _add_common(tune)
     tune.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
-    tune.add_argument("--seconds", type=_duration, default=0.015, help="GPU time for each plan")
+    tune.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
     tune.add_argument(
         "--measurements", metavar="FILE", help="write the flat list of measurements as JSON"
     )
@@ -192,16 +193,6 @@ def _progress(console: Console, text: str) -> Iterator[Report]:
             progress.update(task, completed=done, total=total, step=step)
 
         yield report
-
-
-def _duration(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds above 0")
-    return value
 
 
 def _shapes(text: str) -> list[Shape]:

@@ -140,3 +140,14 @@ def measuring_device(name: str | None, console: Console) -> torch.device | None:
         console.print(f"the GPU is not used: {error}", style="yellow", markup=False)
         return None
     return device
+
+
+def duration(text: str) -> float:
+    """A time in seconds, as a type of argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 3600:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds above 0")
+    return value

@@ -1,17 +1,19 @@
-"""``tk schedule show gemm``: how a product's tiles are walked, seen."""
+"""``tk schedule show gemm`` and ``tk schedule compare gemm``."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
-from tk.cli_planning import add_family, add_product, plan_of, size
+from tk.cli_planning import add_family, add_product, duration, measuring_device, plan_of, size
 
 if TYPE_CHECKING:
+    from tk.benchmarks.record import Result
     from tk.cli_common import Commands
     from tk.schedulers import Order, Plan
     from tk.schedulers.waves import Schedule
@@ -36,6 +38,24 @@ def add_parser(commands: Commands) -> None:
     show.add_argument("--svg", metavar="FILE", help="write the picture of that page, animated")
     show.set_defaults(run=_show)
 
+    compare = add_family(actions, "compare", "tile orders side by side, for the plan's instance")
+    add_product(compare)
+    compare.add_argument(
+        "--orders",
+        type=_orders,
+        metavar="ORDER,...",
+        help="instead of the usual ones: row, column, grouped_m:WIDTH, grouped_n:WIDTH, snake, "
+        "hilbert, morton",
+    )
+    compare.add_argument(
+        "--seconds",
+        type=duration,
+        default=0.05,
+        help="GPU time for each order, where there is a GPU (default 0.05)",
+    )
+    compare.add_argument("--json", metavar="FILE", help="save the figures")
+    compare.set_defaults(run=_compare)
+
 
 def _add_order(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -59,9 +79,11 @@ def _show(options: argparse.Namespace, console: Console) -> int:
     if options.wave is not None and options.wave > len(schedule.waves):
         raise UsageError(f"--wave {options.wave}: the last wave is {len(schedule.waves)}")
     pages = _pages(options, schedule)
-    console.print(render(schedule, console, options.wave))
     for path, text in pages.items():
-        _write(path, text, console)
+        _write(path, text)
+    console.print(render(schedule, console, options.wave))
+    for path in pages:
+        _say_written(path, console)
     return 0
 
 
@@ -78,6 +100,41 @@ def _pages(options: argparse.Namespace, schedule: Schedule) -> dict[str, str]:
             except ValueError as error:
                 raise UsageError(f"--{name}: {error}") from error
     return made
+
+
+def _compare(options: argparse.Namespace, console: Console) -> int:
+    from tk.reports.order_comparison import render, to_json
+    from tk.schedulers.order_comparison import compare_orders, usual_orders
+
+    check_writable(options.json)
+    plan = plan_of(options)
+    _check_size(plan)
+    try:
+        figures = compare_orders(plan, options.orders or usual_orders(plan))
+    except ValueError as error:
+        raise UsageError(f"--orders: {error}") from error
+    measured = _measured(options, [one.plan for one in figures], console)
+    if options.json is not None:
+        _write(options.json, to_json(plan, figures, measured))
+    console.print(render(plan, figures, measured, console))
+    _say_written(options.json, console)
+    return 0
+
+
+def _measured(
+    options: argparse.Namespace, plans: Sequence[Plan], console: Console
+) -> list[Result] | None:
+    """The plans measured against each other; None where there is no GPU, another device is planned
+    for, or the product is a batch."""
+    device = measuring_device(options.device, console)
+    if device is None or options.batch != 1:
+        return None
+    from tk.benchmarks.operands import parse_layouts
+    from tk.benchmarks.orders import measure
+    from tk.benchmarks.selection import Timer
+
+    layout = parse_layouts(options.layout)[0]
+    return measure(plans, layout, device, Timer(seconds=options.seconds))
 
 
 def _ordered_plan(options: argparse.Namespace) -> Plan:
@@ -99,6 +156,10 @@ def _check_size(plan: Plan) -> None:
         raise UsageError(f"a grid of {rows} x {cols} tiles is too large; at most {MOST_TILES}")
 
 
+def _orders(text: str) -> list[Order]:
+    return [_order(part) for part in text.split(",") if part.strip()]
+
+
 def _order(text: str) -> Order:
     from tk.schedulers import Order
 
@@ -108,9 +169,13 @@ def _order(text: str) -> Order:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _write(path: str, text: str, console: Console) -> None:
+def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandError(in_words(error)) from error
-    console.print(f"wrote {path}", style="dim", markup=False)
+
+
+def _say_written(path: str | None, console: Console) -> None:
+    if path is not None:
+        console.print(f"wrote {path}", style="dim", markup=False)
