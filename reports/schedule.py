@@ -172,10 +172,8 @@ def _table(schedule: Schedule, console: Console, wave: int | None) -> Renderable
         lines = [lines[wave - 1]]
     elif len(lines) > _FIRST_WAVES + _LAST_WAVES + 1:
         inner = lines[_FIRST_WAVES:-_LAST_WAVES]
-        first, last = _FIRST_WAVES + 1, len(lines) - _LAST_WAVES
-        merged = _Line(
-            f"{first}-{last}", [one for line in inner for one in line.waves], inner[-1].so_far
-        )
+        name = f"{_FIRST_WAVES + 1}-{len(lines) - _LAST_WAVES}"
+        merged = _Line(name, [one for line in inner for one in line.waves], inner[-1].so_far)
         lines = [*lines[:_FIRST_WAVES], merged, *lines[-_LAST_WAVES:]]
 
     def panels(line: _Line, axis: str) -> str:

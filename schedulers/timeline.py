@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tk.schedulers.choose import family_named
-from tk.schedulers.gemm_cost import GemmCost
 from tk.schedulers.pipeline import FEWEST_STAGES
+from tk.schedulers.waves import cost_of
 
 if TYPE_CHECKING:
     from tk.schedulers.plan import Plan
@@ -152,9 +151,7 @@ def stage_times(plan: Plan) -> StageTimes:
     A stage arrives no sooner after another than the block's own bandwidth, its share of that of L2,
     or of the memory's allows. ValueError when the plan is for something else.
     """
-    cost = family_named(plan.problem.family).group_of(plan.problem, plan.device, plan.choice)
-    if not isinstance(cost, GemmCost):
-        raise ValueError(f"a plan for {plan.problem} has no ring of a matrix product")
+    cost = cost_of(plan)
     read = plan.prediction.bytes["a"] + plan.prediction.bytes["b"]
     stages = cost.shape.items / cost.clusters * cost.k_tiles  # of one block
     return StageTimes(
@@ -172,8 +169,12 @@ def stage_times(plan: Plan) -> StageTimes:
 
 def k_tiles_of(plan: Plan) -> int:
     """K tiles that a block computes of an output tile: of one split."""
-    k_tiles = -(-plan.problem.k // plan.instance.tile_k)
-    return max(-(-k_tiles // plan.splits), 1)
+    return max(cost_of(plan).k_tiles, 1)
+
+
+def tiles_of_block(plan: Plan) -> int:
+    """Output tiles (or splits of one) of the block with the most."""
+    return cost_of(plan).rounds
 
 
 def timeline_of(plan: Plan, *, k_tiles: int | None = None, num_tiles: int = 2) -> Timeline:

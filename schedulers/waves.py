@@ -90,15 +90,18 @@ def footprint_waves(
     for begin, end in pairwise([*starts, len(walk)]):
         mine = {row for row, _ in walk[begin:end]}, {col for _, col in walk[begin:end]}
         if keeps_all:
-            hits = [{p: float(p in seen[axis]) for p in sorted(mine[axis])} for axis in (0, 1)]
+            row_hits, col_hits = (
+                {panel: float(panel in seen[axis]) for panel in sorted(mine[axis])}
+                for axis in (0, 1)
+            )
             again = (0.0, 0.0)
         else:
-            hits = _hits(mine, touched[-LOOK_BACK:], (row_bytes, col_bytes), capacity)
+            row_hits, col_hits = _hits(mine, touched[-LOOK_BACK:], (row_bytes, col_bytes), capacity)
             footprint = len(mine[0]) * row_bytes + len(mine[1]) * col_bytes
             again = shared_misses(
                 end - begin, len(mine[0]), len(mine[1]), footprint, capacity, device
             )
-        found.append(Wave(begin, end, *hits, *again))
+        found.append(Wave(begin, end, row_hits, col_hits, *again))
         touched.append(mine)
         for axis in (0, 1):
             seen[axis].update(mine[axis])
@@ -174,20 +177,21 @@ class Schedule:
 
 def grid_of(plan: Plan) -> tuple[int, int]:
     """Rows and columns of cluster tiles that the plan's kernel walks."""
-    shape = _cost_of(plan).shape
+    shape = cost_of(plan).shape
     return shape.rows, shape.cols
 
 
-def _cost_of(plan: Plan) -> GemmCost:
+def cost_of(plan: Plan) -> GemmCost:
+    """The model of the plan's candidate. ValueError when it is no matrix product's."""
     group = family_named(plan.problem.family).group_of(plan.problem, plan.device, plan.choice)
     if not isinstance(group, GemmCost):
-        raise ValueError(f"a plan for {plan.problem} has no waves of a matrix product")
+        raise ValueError(f"the plan for {plan.problem} is no matrix product's")
     return group
 
 
 def schedule_of(plan: Plan, model: WaveModel = footprint_waves) -> Schedule:
     """The waves of a plan for a matrix product. ValueError when it is for something else."""
-    group = _cost_of(plan)
+    group = cost_of(plan)
     rows, cols = group.shape.rows, group.shape.cols
     at_once = max(group.clusters / group.splits, 1.0)
     waves = model(

@@ -1,4 +1,4 @@
-"""``tk schedule show gemm`` and ``tk schedule compare gemm``."""
+"""``tk schedule show gemm``, ``tk schedule compare gemm`` and ``tk schedule timeline gemm``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 MOST_TILES = 1 << 18
 """Cluster tiles of a grid that is still shown."""
 
+MOST_USES = 1 << 18
+"""K tiles of a timeline that is still simulated."""
+
 
 def add_parser(commands: Commands) -> None:
     """Adds the command with its actions."""
     schedule = commands.add_parser("schedule", help="see tile orders, and the ring of stages")
-    actions: Commands = schedule.add_subparsers(  # type: ignore[assignment]
-        dest="action", metavar="ACTION", required=True
-    )
+    actions = schedule.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = add_family(
         actions, "show", "the tile grid by wave: what runs together and what it reads"
     )
@@ -55,6 +56,21 @@ def add_parser(commands: Commands) -> None:
     )
     compare.add_argument("--json", metavar="FILE", help="save the figures")
     compare.set_defaults(run=_compare)
+
+    timeline = add_family(actions, "timeline", "load, compute and store of each stage over time")
+    add_product(timeline)
+    timeline.add_argument("--stages", type=size, metavar="S", help="default: the plan's depth")
+    timeline.add_argument(
+        "--k-tiles",
+        type=size,
+        metavar="N",
+        help="K tiles of an output tile that are drawn; default: three times round the ring",
+    )
+    timeline.add_argument(
+        "--tiles", type=size, metavar="N", help="output tiles of a block; default: 2 if it has them"
+    )
+    timeline.add_argument("--svg", metavar="FILE", help="write the picture")
+    timeline.set_defaults(run=_timeline)
 
 
 def _add_order(parser: argparse.ArgumentParser) -> None:
@@ -135,6 +151,42 @@ def _measured(
 
     layout = parse_layouts(options.layout)[0]
     return measure(plans, layout, device, Timer(seconds=options.seconds))
+
+
+def _timeline(options: argparse.Namespace, console: Console) -> int:
+    from tk.reports import timeline_svg
+    from tk.reports.timeline import Depth, render
+    from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for
+    from tk.schedulers.timeline import k_tiles_of, tiles_of_block, timeline_of
+
+    check_writable(options.svg)
+    plan = plan_of(options)
+    if options.stages is not None:
+        try:
+            plan = plan.replace(num_stages=options.stages)
+        except ValueError as error:
+            raise UsageError(f"--stages {options.stages}: {error}") from error
+    k_tiles, most_tiles = k_tiles_of(plan), tiles_of_block(plan)
+    num_tiles = options.tiles or min(2, most_tiles)
+    drawn_k_tiles = options.k_tiles or min(3 * plan.num_stages, k_tiles)
+    if drawn_k_tiles > k_tiles:
+        raise UsageError(f"--k-tiles {options.k_tiles}: an output tile has {k_tiles}")
+    if num_tiles > most_tiles:
+        raise UsageError(f"--tiles {num_tiles}: a block has at most {most_tiles}")
+    if num_tiles * k_tiles > MOST_USES:
+        raise UsageError(
+            f"--tiles {num_tiles}: of {k_tiles} K tiles each, at most {MOST_USES} in all"
+        )
+    drawn = timeline_of(plan, k_tiles=drawn_k_tiles, num_tiles=num_tiles)
+    whole = timeline_of(plan, num_tiles=num_tiles)
+    if options.svg is not None:
+        _write(options.svg, timeline_svg.svg(plan, drawn, whole))
+    deepest = num_stages_for(plan.instance, plan.device)
+    plans = [plan.replace(num_stages=depth) for depth in range(FEWEST_STAGES, deepest + 1)]
+    depths = [Depth(one, timeline_of(one, num_tiles=num_tiles)) for one in plans]
+    console.print(render(plan, drawn, whole, depths, console))
+    _say_written(options.svg, console)
+    return 0
 
 
 def _ordered_plan(options: argparse.Namespace) -> Plan:
