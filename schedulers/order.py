@@ -28,7 +28,9 @@ CODES = {
 }
 """Order names and the `order_kind` that reaches the device; 5 is any order given by a table."""
 
-_GROUPED = ("grouped_m", "grouped_n")
+GROUPED = ("grouped_m", "grouped_n")
+"""The orders by bands, which have a width."""
+
 _TABLES: dict[str, Callable[[int, int], list[tuple[int, int]]]] = {
     "hilbert": hilbert_walk,
     "morton": morton_walk,
@@ -67,7 +69,7 @@ class Order:
                 f"order {self.kind}: param is {self.param!r};"
                 f" needs a whole number up to {MAX_PARAM}"
             )
-        if self.kind in _GROUPED:
+        if self.kind in GROUPED:
             if self.param < 1:
                 raise ValueError(f"order {self.kind}: param is {self.param}; needs a width >= 1")
         elif self.param != 0:

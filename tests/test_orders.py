@@ -53,6 +53,14 @@ def test_the_tile_at_an_index_is_that_of_the_walk(
     assert [order.tile(index, rows, cols) for index in range(rows * cols)] == walk
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_order_has_its_line_on_the_page(kind: str) -> None:
+    page = (ROOT / "docs" / "scheduling.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    way = "a table" if make_order(kind, 1).needs_table else "integers"
+    assert any(f"`{kind}`" in row.split("|")[1] and way in row for row in rows)
+
+
 @given(kinds, st.integers(1, 1 << 20))
 def test_an_order_as_text_is_read_back(kind: str, param: int) -> None:
     order = make_order(kind, param)

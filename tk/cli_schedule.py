@@ -45,8 +45,7 @@ def add_parser(commands: Commands) -> None:
         "--orders",
         type=_orders,
         metavar="ORDER,...",
-        help="instead of the usual ones: row, column, grouped_m:WIDTH, grouped_n:WIDTH, snake, "
-        "hilbert, morton",
+        help=f"instead of the usual ones: {_order_names()}",
     )
     compare.add_argument(
         "--seconds",
@@ -78,9 +77,14 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
         "--order",
         type=_order,
         metavar="ORDER",
-        help="row, column, grouped_m:WIDTH, grouped_n:WIDTH, snake, hilbert or morton; default: "
-        "that of the plan",
+        help=f"{_order_names()}; default: that of the plan",
     )
+
+
+def _order_names() -> str:
+    from tk.schedulers.order import CODES, GROUPED
+
+    return ", ".join(f"{name}:WIDTH" if name in GROUPED else name for name in CODES)
 
 
 def _show(options: argparse.Namespace, console: Console) -> int:
