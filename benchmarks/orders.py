@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 def measure(plans: Sequence[Plan], layout: str, device: torch.device, timer: Timer) -> list[Result]:
     """A result for each plan, in their order; each is checked before it is timed. They are for one
-    problem without a batch, whose operands lie as `layout` says."""
+    problem, whose operands lie as `layout` says. ValueError for a batch, or an output of another
+    type than the operands': `torch.matmul`, the yardstick, has no such product."""
     problem = plans[0].problem
     if problem.batch != 1:
         raise ValueError(f"batch is {problem.batch}; only single products are measured")
+    if problem.out_dtype != problem.dtype:
+        raise ValueError(f"out_dtype is {problem.out_dtype}; needs that of a, {problem.dtype}")
     shape = Shape(problem.m, problem.n, problem.k)
     a, b = make_operands(shape, layout, problem.dtype, device)
-    out_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
     candidates = [plan_candidate(plan, str(plan.order)) for plan in plans]
-    return compare(a, b, candidates, timer, out_dtype[problem.out_dtype])
+    return compare(a, b, candidates, timer)

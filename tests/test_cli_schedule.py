@@ -178,6 +178,9 @@ def test_orders_are_measured_against_each_other() -> None:
     results = measure(plans, "nt", torch.device("cpu"), Timer(seconds=0.001))
     assert [result.candidate for result in results] == ["row", "morton"]
     assert all(result.status == OK and result.timing for result in results)
+    wide = plan_matmul(a, b, out_dtype=torch.float32)
+    with pytest.raises(ValueError, match="out_dtype is fp32; needs that of a, bf16"):
+        measure([wide], "nt", torch.device("cpu"), Timer(seconds=0.001))
 
 
 @pytest.mark.gpu

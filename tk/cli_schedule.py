@@ -145,9 +145,10 @@ def _measured(
     options: argparse.Namespace, plans: Sequence[Plan], console: Console
 ) -> list[Result] | None:
     """The plans measured against each other; None where there is no GPU, another device is planned
-    for, or the product is a batch."""
+    for, or the product is one that is not measured (`tk.benchmarks.orders`)."""
     device = measuring_device(options.device, console)
-    if device is None or options.batch != 1:
+    problem = plans[0].problem
+    if device is None or problem.batch != 1 or problem.out_dtype != problem.dtype:
         return None
     from tk.benchmarks.operands import parse_layouts
     from tk.benchmarks.orders import measure
