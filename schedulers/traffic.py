@@ -15,8 +15,8 @@ from tk.schedulers.device import Device
 from tk.schedulers.order import Order
 
 _SAMPLED_WAVES = 6  # of the inner waves
-_LOOK_BACK = 16  # waves in which a panel may have been read before
-_SOFT = 0.25  # an LRU cache of this size +- 25% neither keeps nor loses everything
+LOOK_BACK = 16  # waves in which a panel may have been read before
+SOFT = 0.25  # an LRU cache of this size +- 25% neither keeps nor loses everything
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def panels_read(
     capacity = device.l2_usable * device.l2_bytes
     tiles = rows * cols
     if wave >= tiles:
-        extra_rows, extra_cols = _shared_misses(
+        extra_rows, extra_cols = shared_misses(
             tiles, rows, cols, rows * row_bytes + cols * col_bytes, capacity, device
         )
         return Panels(rows + extra_rows, cols + extra_cols)
-    if rows * row_bytes + cols * col_bytes <= (1 - _SOFT) * capacity:
+    if rows * row_bytes + cols * col_bytes <= (1 - SOFT) * capacity:
         return Panels(float(rows), float(cols))  # nothing is ever lost
     num_waves = -int(-tiles // wave)
 
@@ -100,12 +100,12 @@ def panels_read(
         new_cols = float(col_mask.bit_count())
         footprint = new_rows * row_bytes + new_cols * col_bytes
         requests = min(wave, tiles - index * wave)
-        extra_rows, extra_cols = _shared_misses(
+        extra_rows, extra_cols = shared_misses(
             requests, new_rows, new_cols, footprint, capacity, device
         )
         # Look back until what was touched since fills the cache; each set is counted once.
         since_rows = since_cols = 0
-        for back in range(index - 1, max(index - 1 - _LOOK_BACK, -1), -1):
+        for back in range(index - 1, max(index - 1 - LOOK_BACK, -1), -1):
             old_rows, old_cols = masks(back)
             # Half of this wave and half of that one lie between two uses of the same bytes.
             span_rows = (since_rows | old_rows | row_mask).bit_count()
@@ -114,7 +114,7 @@ def panels_read(
             outer_cols = ((old_cols | col_mask) & ~since_cols).bit_count()
             distance = (span_rows - outer_rows / 2) * row_bytes
             distance += (span_cols - outer_cols / 2) * col_bytes
-            hit = _hit_fraction(distance, capacity)
+            hit = hit_fraction(distance, capacity)
             if hit == 0:
                 break
             new_rows -= hit * (old_rows & row_mask & ~since_rows).bit_count()
@@ -177,15 +177,15 @@ def _banded_masks(lo: int, hi: int, width: int, lines: int, length: int) -> tupl
     return line_mask, place_mask
 
 
-def _hit_fraction(distance: float, capacity: float) -> float:
+def hit_fraction(distance: float, capacity: float) -> float:
     """How much of what was last used `distance` bytes ago is still there: 1 to 0, softly."""
-    low, high = (1 - _SOFT) * capacity, (1 + _SOFT) * capacity
+    low, high = (1 - SOFT) * capacity, (1 + SOFT) * capacity
     if distance <= low:
         return 1.0
     return 0.0 if distance >= high else (high - distance) / (high - low)
 
 
-def _shared_misses(
+def shared_misses(
     requests: float, rows: float, cols: float, footprint: float, capacity: float, device: Device
 ) -> tuple[float, float]:
     """Extra panels, because blocks of a wave drift apart along K and share imperfectly."""

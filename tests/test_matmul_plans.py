@@ -14,6 +14,7 @@ from matmul_inputs import assert_no_worse_than_torch, random
 import tk
 from tk import runtime
 from tk.schedulers import Device, GemmProblem, Instance, Order, Plan, plan_gemm
+from tk.schedulers.walk import cluster_grid
 
 NAN = float("nan")
 ORDERS = (
@@ -24,6 +25,7 @@ ORDERS = (
     Order("grouped_n", 3),
     Order("snake"),
     Order("hilbert"),
+    Order("morton"),
 )
 
 
@@ -73,6 +75,36 @@ def test_every_order_fills_every_tile(device: str, order: Order, tiles: tuple[in
     a, b = random((m, 16), device=device), random((16, n), "transposed", device=device)
     plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=1, order=order)
     assert_no_worse_than_torch(into_nan(a, b, plan), a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", [(2, 2), (3, 3), (1, 7), (13, 5), (17, 1)], ids=str)
+def test_no_width_of_bands_and_no_cluster_leaves_a_tile_out(
+    device: str, tiles: tuple[int, int]
+) -> None:
+    """NVIDIA/cutlass #3497: tiles at the end of a rounded grid were never computed."""
+    a, b = random((64, 8), device=device), random((8, 64), "transposed", device=device)
+    small = min(
+        (i for i in instances_for(a, b) if i.loader == "tma"),
+        key=lambda i: (i.tile_m * i.tile_n, i.tile_k),
+    )
+    m, n = tiles[0] * small.tile_m - 8, tiles[1] * small.tile_n - 8
+    a, b = random((m, 16), device=device), random((16, n), "transposed", device=device)
+    plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=1, swapped=False)
+    bands = [Order(kind, width) for kind in ("grouped_m", "grouped_n") for width in range(1, 9)]
+    expected = None
+    for order in (*bands, Order("snake"), Order("hilbert"), Order("morton")):
+        for cluster in ((1, 1), (2, 1), (1, 2)):
+            for workers in (1, 7, 132):
+                size, (rows, cols) = cluster[0] * cluster[1], cluster_grid(*tiles, cluster)
+                grid = min(max(workers // size, 1), rows * cols) * size
+                changed = legal(plan, order=order, cluster=cluster, grid=grid)
+                if changed is not None:
+                    result = into_nan(a, b, changed)
+                    expected = result if expected is None else expected
+                    assert torch.equal(result, expected)
+    assert expected is not None
+    assert_no_worse_than_torch(expected, a, b)
 
 
 def test_every_instance_and_cluster_is_right(device: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tk import cli_tune
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
+from tk.cli_planning import (
+    DEFAULT_DEVICE,
+    DTYPES,
+    add_families,
+    add_family,
+    add_gemm,
+    add_product,
+    duration,
+    instances,
+    measuring_device,
+    named_device,
+    plan_of,
+    size,
+)
 
 if TYPE_CHECKING:
-    import torch
-
     from tk.benchmarks.gemm import Progress as Report
     from tk.benchmarks.record import Record
     from tk.benchmarks.shapes import Shape
     from tk.cli_common import Commands
-    from tk.schedulers import Device, Instance
 
-DEFAULT_DEVICE = "h200"
-DTYPES = ("bf16", "fp16")
 HOST_BUDGET_SECONDS = 30.0
 HOST_SECONDS_EACH = 0.2
 QUICK_SECONDS_EACH = 0.03
@@ -32,20 +41,15 @@ QUICK_SECONDS_EACH = 0.03
 
 def add_parsers(commands: Commands) -> None:
     """Adds the three commands."""
-    plan = _family(commands, "plan", "how a product would be run, and why")
-    for size, meaning in (("m", "rows of a"), ("n", "columns of b"), ("k", "depth")):
-        plan.add_argument(size, metavar=size.upper(), type=_size, help=meaning)
-    plan.add_argument("--batch", type=_size, default=1, help="products in one call")
-    plan.add_argument("--out-dtype", choices=(*DTYPES, "fp32"), help="default: that of --dtype")
-    _add_common(plan, layouts=False)
-    plan.add_argument("--layout", default="nt", help="nt (a @ w.t(), the default), nn, tn or tt")
+    plan = add_family(commands, "plan", "how a product would be run, and why")
+    add_product(plan)
     plan.add_argument(
         "--json", metavar="FILE", help="save the plan; tk.schedulers.Plan.load reads it"
     )
     plan.set_defaults(run=_plan)
 
-    bench = _family(commands, "bench", "measure against torch.matmul, outputs checked first")
-    _add_common(bench, layouts=True)
+    bench = add_family(commands, "bench", "measure against torch.matmul, outputs checked first")
+    _add_common(bench)
     bench.add_argument("--quick", action="store_true", help="a dozen shapes instead of 42")
     bench.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
     bench.add_argument(
@@ -55,15 +59,15 @@ def add_parsers(commands: Commands) -> None:
         help="how the L2 cache is emptied before each call: by reading (default), by writing, as "
         "triton.testing.do_bench does, which leaves it to be written back, or not at all",
     )
-    bench.add_argument("--seconds", type=_duration, help="GPU time for each candidate")
+    bench.add_argument("--seconds", type=duration, help="GPU time for each candidate")
     bench.set_defaults(run=_bench)
 
-    tuning = _families(commands, "tune", "measure many plans of each shape, and keep the fastest")
+    tuning = add_families(commands, "tune", "measure many plans of each shape, keep the fastest")
     cli_tune.add_store_parsers(tuning)
-    tune = _add_gemm(tuning, "measure many plans of each shape on this GPU")
-    _add_common(tune, layouts=True)
-    tune.add_argument("--candidates", type=_size, default=24, help="plans a shape (default 24)")
-    tune.add_argument("--seconds", type=_duration, default=0.015, help="GPU time for each plan")
+    tune = add_gemm(tuning, "measure many plans of each shape on this GPU")
+    _add_common(tune)
+    tune.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
+    tune.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
     tune.add_argument(
         "--measurements", metavar="FILE", help="write the flat list of measurements as JSON"
     )
@@ -73,27 +77,8 @@ def add_parsers(commands: Commands) -> None:
     tune.set_defaults(run=cli_tune.tune)
 
 
-def _family(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
-    """The parser of ``tk NAME gemm``; other families of kernels will stand beside it."""
-    return _add_gemm(_families(commands, name, text), text)
-
-
-def _families(commands: Commands, name: str, text: str) -> Commands:
-    command = commands.add_parser(name, help=text)
-    return command.add_subparsers(dest="family", metavar="FAMILY", required=True)
-
-
-def _add_gemm(families: Commands, text: str) -> argparse.ArgumentParser:
-    return families.add_parser("gemm", help="the matrix product", description=text)
-
-
-def _add_common(parser: argparse.ArgumentParser, *, layouts: bool) -> None:
+def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
-    if not layouts:
-        parser.add_argument(
-            "--device", metavar="NAME", help="for which to plan; default: this GPU, else h200"
-        )
-        return
     parser.add_argument(
         "--device",
         metavar="NAME",
@@ -108,23 +93,10 @@ def _add_common(parser: argparse.ArgumentParser, *, layouts: bool) -> None:
 
 
 def _plan(options: argparse.Namespace, console: Console) -> int:
-    from tk.benchmarks.operands import parse_layouts, problem_of
-    from tk.benchmarks.shapes import Shape
     from tk.reports.plan import render
-    from tk.schedulers import plan_gemm
 
     check_writable(options.json)
-    device = _planning_device(options.device)
-    try:
-        layouts = parse_layouts(options.layout)
-        problem = replace(
-            problem_of(Shape(options.m, options.n, options.k), layouts[0], options.dtype),
-            batch=options.batch,
-            out_dtype=options.out_dtype or options.dtype,
-        )
-        plan = plan_gemm(problem, device, _instances())
-    except ValueError as error:
-        raise UsageError(error) from error
+    plan = plan_of(options)
     console.print(render(plan, console))
     if options.json is not None:
         try:
@@ -167,8 +139,8 @@ def _bench_without_gpu(options: argparse.Namespace, settings: Any, console: Cons
 
     from tk.benchmarks import gemm, shapes
 
-    device = _named_device(options.device or DEFAULT_DEVICE)
-    instances = _instances()
+    device = named_device(options.device or DEFAULT_DEVICE)
+    table = instances()
     on_host = replace(
         settings,
         shapes=options.shapes or shapes.host(),
@@ -180,7 +152,7 @@ def _bench_without_gpu(options: argparse.Namespace, settings: Any, console: Cons
     # The layouts' plans differ little: the first stands for all.
     to_predict = replace(settings, layouts=settings.layouts[:1])
     with progress_bar(console, f"planning for {device.name}") as report:
-        predicted = gemm.predict(to_predict, device, instances, progress=report)
+        predicted = gemm.predict(to_predict, device, table, progress=report)
     return replace(record, rows=record.rows + predicted, predicted_for=device.name)
 
 
@@ -212,97 +184,6 @@ def progress_bar(console: Console, text: str) -> Iterator[Report]:
             progress.update(task, completed=done, total=total, step=step)
 
         yield report
-
-
-def measuring_device(name: str | None, console: Console) -> torch.device | None:
-    """The GPU to measure on, None to do without one."""
-    from tk import runtime
-
-    device = _cuda_device(name)
-    if device is None:
-        return None
-    try:
-        runtime.backend(device)
-    except (OSError, RuntimeError, ValueError) as error:
-        if name is not None:
-            raise CommandError(error) from error
-        console.print(f"the GPU is not used: {error}", style="yellow", markup=False)
-        return None
-    return device
-
-
-def _cuda_device(name: str | None) -> torch.device | None:
-    """The GPU of that name, or the present one; None when another device is named or none is here.
-
-    UsageError when the GPU named is not there.
-    """
-    import torch
-
-    if name is not None and not name.startswith("cuda"):
-        return None
-    if not torch.cuda.is_available():
-        if name is not None:
-            raise UsageError(f"--device {name}: no GPU is visible (tk doctor says more)")
-        return None
-    try:
-        device = torch.device(name or "cuda")
-    except RuntimeError as error:
-        raise UsageError(f"--device {name}: write cuda or cuda:N") from error
-    if name is None or ":" not in name:
-        device = torch.device("cuda", torch.cuda.current_device())
-    if device.index >= torch.cuda.device_count():
-        raise UsageError(f"--device {name}: there are {torch.cuda.device_count()} GPUs")
-    return device
-
-
-def _instances() -> Sequence[Instance]:
-    """The instance table, which is the same in every library of a build."""
-    from tk import runtime
-
-    try:
-        return runtime.instances("host" if runtime.has_library("host") else "cuda")
-    except (OSError, RuntimeError) as error:
-        raise CommandError(error) from error
-
-
-def _planning_device(name: str | None) -> Device:
-    """The device of a plan: named, or this GPU, or the default."""
-    from tk import runtime
-
-    cuda = _cuda_device(name)
-    if cuda is None:
-        return _named_device(name or DEFAULT_DEVICE)
-    try:
-        return runtime.device(cuda)
-    except ValueError as error:
-        if name is not None:
-            raise UsageError(error) from error
-        return _named_device(DEFAULT_DEVICE)
-
-
-def _named_device(name: str) -> Device:
-    from tk.schedulers import Device
-
-    try:
-        return Device.named(name)
-    except ValueError as error:
-        raise UsageError(error) from error
-
-
-def _size(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
-    return int(text)
-
-
-def _duration(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds above 0")
-    return value
 
 
 def _shapes(text: str) -> list[Shape]:

@@ -44,7 +44,8 @@ def add_store_parsers(families: Commands) -> None:
 def tune(options: argparse.Namespace, console: Console) -> int:
     """Measures plans of every shape and stores the fastest unless ``--no-store`` is given."""
     from tk.benchmarks import sweep
-    from tk.cli_gemm import measuring_device, progress_bar, save_record
+    from tk.cli_gemm import progress_bar, save_record
+    from tk.cli_planning import measuring_device
     from tk.reports.show import render
 
     check_writable(options.json)

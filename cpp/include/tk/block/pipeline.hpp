@@ -166,9 +166,11 @@ struct pipeline {
                           reinterpret_cast<output_block*>(rings),
                           reinterpret_cast<input_block*>(stages)};
 
-        // Three warps prepare at once: one the barriers, one the descriptors, and each of those
-        // that work on tasks its first.
-        if (warp::groupid() == 1) {
+        // The warps prepare at once: one the descriptors, the others the barriers, the consumers
+        // those of the ring, and each that works on tasks its first.
+        if (warpgroup::groupid() != 0) {
+            init_ring(block, warp::groupid() - 4);
+        } else if (warp::groupid() == 1) {
             init_barriers(block);
         } else if (warp::groupid() == 2) {
             if constexpr (requires { K::producer::prefetch(g); }) K::producer::prefetch(g);
@@ -223,12 +225,19 @@ struct pipeline {
         }
     }
 
+    static TK_DEVICE void init_ring(const block_state& block, int warp) {
+        constexpr int readers = consumers * 4;
+        block.barriers.input.init_by(warp, readers, block.g.config.num_stages,
+                                     numbers::producer_arrivals, readers * block.place.num_loaders,
+                                     "full", "empty");
+        fence_semaphore_init();
+    }
+
     static TK_DEVICE void init_barriers(const block_state& block) {
         const auto& config = block.g.config;
         barrier_block& barriers = block.barriers;
-        const int readers = consumers * 4, loaders = block.place.num_loaders;
-        barriers.input.init(config.num_stages, numbers::producer_arrivals, readers * loaders,
-                            "full", "empty");
+        [[maybe_unused]] constexpr int readers = consumers * 4;
+        [[maybe_unused]] const int loaders = block.place.num_loaders;
         scheduler::init(barriers.tasks, config, task_readers);
         if constexpr (Stores) {
             barriers.output.ring.init(config.num_output_stages, readers, 1, "output full",
