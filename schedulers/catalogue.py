@@ -45,7 +45,6 @@ H200 = Device(
     epilogue_overhead_s=6.46e-8,
     split_overhead_s=1.64e-6,
     l2_usable=0.8,
-    shared_miss_fraction=0.018,
     wave_drift=0.04,
     memory_unevenness=0.02,
     gather_fraction=0.2,
