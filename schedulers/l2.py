@@ -32,10 +32,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
-from tk.schedulers import l2_reference
 from tk.schedulers.choose import family_named
 from tk.schedulers.device import Device
 from tk.schedulers.l2_reference import L2Counts, L2Work, Loads
+from tk.schedulers.l2_reference import replay as reference
 from tk.schedulers.order import Order, is_whole
 from tk.schedulers.plan import Plan
 from tk.schedulers.walk import ceil_div, cluster_grid
@@ -46,6 +46,7 @@ DEFAULT_STEPS = 64
 MOST_LOADS = 1 << 24
 """Steps of all items that are replayed, at most."""
 
+_QUICK_LOADS = 1 << 20  # compiled, 25 ns each
 _WORD = 1 << 32
 _GOLDEN = 2654435769  # the golden ratio's and sqrt(2)'s fractions: multiples of these are spread
 _ROOT_2 = 1779033704  # evenly modulo 2^32, with no short period
@@ -133,11 +134,22 @@ def replay_l2(plan: Plan, *, waves: bool = False) -> L2Traffic:
     times that without the binding. ValueError when the plan's family has no replay, or when the
     plan has too many items (MOST_LOADS).
     """
-    family = family_named(plan.problem.family)
-    group = family.group_of(plan.problem, plan.device, plan.choice)
+    group = _group(plan)
     if not isinstance(group, Replayable):
         raise ValueError(f"plans of the family {plan.problem.family!r} cannot be replayed")
     return group.replay(plan.order, waves=waves)
+
+
+def replays_quickly(plan: Plan) -> bool:
+    """Whether `replay_l2` takes less than a few hundredths of a second for it."""
+    clusters = plan.grid // (plan.cluster[0] * plan.cluster[1])
+    few = plan.prediction.waves * clusters * DEFAULT_STEPS <= _QUICK_LOADS
+    return few and compiled() and isinstance(_group(plan), Replayable)
+
+
+def _group(plan: Plan) -> object:
+    family = family_named(plan.problem.family)
+    return family.group_of(plan.problem, plan.device, plan.choice)
 
 
 def replay_grid(
@@ -245,22 +257,22 @@ def _wave(loads: Loads, a_bytes: float, b_bytes: float) -> L2Wave:
 
 
 def compiled() -> bool:
-    """Whether replays run compiled, a hundred times as fast."""
-    return _replay() is not l2_reference.replay
+    """Whether replays run compiled: otherwise they take more than a hundred times as long."""
+    return _replay() is not reference
 
 
 @cache
 def _replay() -> Callable[[L2Work], L2Counts]:
     try:
-        from tk import _binding
+        from tk._binding import replay_l2 as counted
     except ImportError:
-        return l2_reference.replay
+        return reference
 
     def replay(work: L2Work) -> L2Counts:
         arguments: dict[str, Any] = {
             name: getattr(work, name) for name in work.__dataclass_fields__ if name != "order"
         }
-        total, sums, waves = _binding.replay_l2(
+        total, sums, waves = counted(
             order_kind=work.order.code,
             order_param=work.order.param,
             order_table=work.order.table(work.rows, work.cols) or [],
