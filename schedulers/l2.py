@@ -278,6 +278,14 @@ def _replay() -> Callable[[L2Work], L2Counts]:
             order_table=work.order.table(work.rows, work.cols) or [],
             **arguments,
         )
-        return L2Counts(Loads(*total), *sums, [Loads(*loads) for loads in waves])
+        sums_requested, sums_read, sums_evicted, outs_evicted = sums
+        return L2Counts(
+            Loads(*total),
+            sums_requested,
+            sums_read,
+            sums_evicted,
+            outs_evicted,
+            [Loads(*loads) for loads in waves],
+        )
 
     return replay

@@ -36,7 +36,7 @@ TRANSPOSED = {
 # 8192^3 on an H200: 128 x 256 x 64 tiles, clusters of 2 x 1, by the width of bands in clusters.
 # Bytes by dram__bytes_read.sum, hit rates by lts__t_sector_hit_rate (none was noted at width 2).
 COUNTED = {1: (2.41e9, 0.595), 2: (2.40e9, None), 4: (1.51e9, 0.70), 8: (1.23e9, 0.76)}
-OF_8192 = {
+OF_8192: dict[str, Any] = {
     "a_bytes": 128 * 64 * 2,
     "b_bytes": 256 * 64 * 2,
     "out_bytes": 128 * 256 * 2,
@@ -144,8 +144,13 @@ def test_a_grid_asks_for_what_its_walk_visits(
     order = make_order(kind, param)
     rows, cols = cluster_grid(tiles_m, tiles_n, cluster)
     size = cluster[0] * cluster[1]
-    common = {"grid": clusters * size, "cluster": cluster, "batch": batch, "splits": splits}
-    visits = list(persistent_walk(order, tiles_m, tiles_n, **common))  # type: ignore[arg-type]
+    common: dict[str, Any] = {
+        "grid": clusters * size,
+        "cluster": cluster,
+        "batch": batch,
+        "splits": splits,
+    }
+    visits = list(persistent_walk(order, tiles_m, tiles_n, **common))
     traffic = replay_grid(
         order,
         tiles_m,
@@ -157,7 +162,7 @@ def test_a_grid_asks_for_what_its_walk_visits(
         out_bytes=3,
         sum_bytes=2,
         waves=True,
-        **common,  # type: ignore[arg-type]
+        **common,
     )
     asked_k = batch * 5  # of each panel of a by every column, and the other way round
     assert traffic.a_requested == asked_k * tiles_m * rows * cols
@@ -174,13 +179,21 @@ def test_a_grid_asks_for_what_its_walk_visits(
 def test_a_transposed_grid_moves_the_same_bytes(
     kind: str, tiles: tuple[int, int], cluster: tuple[int, int]
 ) -> None:
-    sizes = {"out_bytes": 65536, "grid": 132, "device": H200}
+    sizes: dict[str, Any] = {"out_bytes": 65536, "grid": 132, "device": H200}
     first = replay_grid(
-        make_order(kind, 5), *tiles, 96, a_bytes=16384, b_bytes=32768, cluster=cluster, **sizes
+        make_order(kind, 5),
+        tiles[0],
+        tiles[1],
+        96,
+        a_bytes=16384,
+        b_bytes=32768,
+        cluster=cluster,
+        **sizes,
     )
     second = replay_grid(
         make_order(TRANSPOSED[kind], 5),
-        *reversed(tiles),
+        tiles[1],
+        tiles[0],
         96,
         a_bytes=32768,
         b_bytes=16384,
@@ -211,8 +224,9 @@ def test_counted_hit_rates_need_two_partitions() -> None:
 
 
 def test_counted_bytes_do_not_depend_on_guessed_constants() -> None:
-    for changes in ({"l2_usable": 0.6}, {"l2_usable": 1.0}, {"wave_drift": 0.0}):
-        device = replace(H200, **changes)  # type: ignore[arg-type]
+    for name, value in (("l2_usable", 0.6), ("l2_usable", 1.0), ("wave_drift", 0.0)):
+        changes: dict[str, Any] = {name: value}
+        device = replace(H200, **changes)
         for width, (counted_bytes, _) in COUNTED.items():
             traffic = replay_grid(Order("grouped_m", width), 64, 32, 128, device=device, **OF_8192)
             assert traffic.read == pytest.approx(counted_bytes, rel=0.05)
@@ -338,7 +352,14 @@ def test_an_exchange_is_its_own_inverse() -> None:
     ],
 )
 def test_wrong_sizes_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
-    sizes = {"tiles_m": 4, "tiles_n": 4, "k_tiles": 8, "device": H200, **OF_8192, **changes}
+    sizes: dict[str, Any] = {
+        "tiles_m": 4,
+        "tiles_n": 4,
+        "k_tiles": 8,
+        "device": H200,
+        **OF_8192,
+        **changes,
+    }
     with pytest.raises(ValueError, match=message):
         replay_grid(Order("row"), **sizes)
 
@@ -381,7 +402,7 @@ def test_the_binding_refuses_what_would_leave_its_arrays() -> None:
         "by_wave": False,
     }
     assert counted(**good)[0][:2] == [8, 8]
-    for changes in (
+    wrong: tuple[dict[str, Any], ...] = (
         {"rows": 0},
         {"delays": [], "near": []},
         {"splits": 5},
@@ -393,7 +414,8 @@ def test_the_binding_refuses_what_would_leave_its_arrays() -> None:
         {"order_table": [0, 1 << 16]},
         {"order_table": [0, -1]},
         {"k_tiles": 1 << 30},
-    ):
+    )
+    for changes in wrong:
         with pytest.raises(ValueError, match="replay_l2: "):
             counted(**{**good, **changes})
 
