@@ -130,7 +130,7 @@ class Replayable(Protocol):
 def replay_l2(plan: Plan, *, waves: bool = False) -> L2Traffic:
     """The bytes that a plan moves through its device's L2, by the names of its problem's operands.
 
-    With `waves` also wave by wave. Takes milliseconds for most plans (13 ms at 16384^3), a hundred
+    With `waves` also wave by wave. Takes milliseconds for most plans (14 ms at 16384^3), a hundred
     times that without the binding. ValueError when the plan's family has no replay, or when the
     plan has too many items (MOST_LOADS).
     """
