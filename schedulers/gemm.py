@@ -13,10 +13,11 @@ from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
 from tk.schedulers.gemm_cost import GemmCost, GemmShape
 from tk.schedulers.instance import Instance
+from tk.schedulers.l2 import L2Traffic, replay_grid
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
-from tk.schedulers.problem import MAX_SIZE, GemmProblem
+from tk.schedulers.problem import DTYPE_BYTES, MAX_SIZE, GemmProblem
 from tk.schedulers.walk import ceil_div, cluster_grid
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
@@ -84,6 +85,29 @@ class GemmGroup(GemmCost):
         names = {"a": "b", "b": "a"}
         counted = {names.get(name, name): count for name, count in prediction.bytes.items()}
         return replace(prediction, bytes=counted)
+
+    def replay(self, order: Order, *, waves: bool = False) -> L2Traffic:
+        """The candidate's bytes by the L2 model; by the operands' own names."""
+        shape, problem = self.shape, self.problem
+        k_tiles = max(shape.k_tiles, 1)
+        size = DTYPE_BYTES[problem.dtype]
+        traffic = replay_grid(
+            order,
+            shape.tiles_m,
+            shape.tiles_n,
+            k_tiles,
+            device=self.device,
+            a_bytes=problem.m * problem.k * size / (shape.tiles_m * k_tiles),
+            b_bytes=problem.n * problem.k * size / (shape.tiles_n * k_tiles),
+            out_bytes=self.tile_out_bytes,
+            sum_bytes=self.partial_bytes,
+            grid=self.grid,
+            cluster=self.cluster,
+            batch=problem.batch,
+            splits=self.splits,
+            waves=waves,
+        )
+        return traffic.exchanged() if self.swapped else traffic
 
     def orders(self) -> Sequence[Order]:
         """Bands whose waves are about square in bytes, then bands of set widths, plain orders."""

@@ -137,12 +137,13 @@ class GemmCost:
         self.k_tiles = k_tiles  # of a split
         self.stage = max(compute, load)
         self.epilogue = tile_out * out_size / (consumers * store) + device.epilogue_overhead_s
-        self.partial = self.reduction = 0.0
+        self.tile_out_bytes = tile_out * out_size
+        self.partial = self.reduction = self.partial_bytes = 0.0
         if splits > 1:
             # Rows beyond the product's last are not parked.
             rows_kept = min(instance.tile_m, ceil_div(problem.m, _FRAGMENT_M) * _FRAGMENT_M)
-            partial_bytes = rows_kept * instance.tile_n * _ACCUMULATOR_BYTES
-            summing = partial_bytes / (consumers * device.partial_bandwidth)
+            self.partial_bytes = float(rows_kept * instance.tile_n * _ACCUMULATOR_BYTES)
+            summing = self.partial_bytes / (consumers * device.partial_bandwidth)
             self.partial = summing + device.split_overhead_s
             self.reduction = splits * summing
 
