@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tk.schedulers.choose import Candidate
 from tk.schedulers.cost import Prediction
+from tk.schedulers.l2 import replay_l2, replays_quickly
 
 if TYPE_CHECKING:
     from tk.schedulers.plan import Plan
@@ -123,6 +124,13 @@ def _caption(plan: Plan) -> str:
         )
     if prediction.pipeline:
         lines.append(f"pipeline: {prediction.pipeline}")
+    if replays_quickly(plan):
+        traffic = replay_l2(plan)
+        lines.append(
+            f"L2, replayed: {traffic.requested / 1e6:.0f} MB asked for,"
+            f" {traffic.hit_rate:.0%} hits; from memory a {traffic.a_read / 1e6:.0f},"
+            f" b {traffic.b_read / 1e6:.0f} MB"
+        )
     if plan.rejected:
         reasons = Counter(entry.reason for entry in plan.rejected)
         lines.append(

@@ -24,10 +24,11 @@ from tk.schedulers.gemm_ways import (
     ways_of,
 )
 from tk.schedulers.instance import Instance
+from tk.schedulers.l2 import L2Traffic, replay_grid
 from tk.schedulers.order import MAX_TABLE_COLS, MAX_TABLE_ROWS, Order
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
 from tk.schedulers.plan import Plan, make_plan
-from tk.schedulers.problem import GemmProblem
+from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
 from tk.schedulers.walk import ceil_div
 
 _WIDTHS = (4, 8, 16)  # of bands that are tried, beside those that the model computes
@@ -86,6 +87,29 @@ class GemmGroup(GemmCost):
         names = {"a": "b", "b": "a"}
         counted = {names.get(name, name): count for name, count in prediction.bytes.items()}
         return replace(prediction, bytes=counted)
+
+    def replay(self, order: Order, *, waves: bool = False) -> L2Traffic:
+        """The candidate's bytes by the L2 model; by the operands' own names."""
+        shape, problem = self.shape, self.problem
+        k_tiles = max(shape.k_tiles, 1)
+        size = DTYPE_BYTES[problem.dtype]
+        traffic = replay_grid(
+            order,
+            shape.tiles_m,
+            shape.tiles_n,
+            k_tiles,
+            device=self.device,
+            a_bytes=problem.m * problem.k * size / (shape.tiles_m * k_tiles),
+            b_bytes=problem.n * problem.k * size / (shape.tiles_n * k_tiles),
+            out_bytes=self.tiles.tile_out_bytes,
+            sum_bytes=self.partial_bytes,
+            grid=self.grid,
+            cluster=self.cluster,
+            batch=problem.batch,
+            splits=self.splits,
+            waves=waves,
+        )
+        return traffic.exchanged() if self.swapped else traffic
 
     def orders(self) -> Sequence[Order]:
         """Bands whose waves are about square in bytes, then bands of set widths, plain orders."""

@@ -135,11 +135,14 @@ class GemmTiles:
         self.compute = stage_seconds(instance, device) if compute is None else compute
         self.load = block_bytes / (device.sm_bandwidth * fraction)
         self.stage = max(self.compute, self.load)
-        self.epilogue = tile_out * out_size / (consumers * store) + device.epilogue_overhead_s
+        self.tile_out_bytes = tile_out * out_size
+        self.epilogue = self.tile_out_bytes / (consumers * store) + device.epilogue_overhead_s
         # Rows beyond the product's last are not parked.
         rows_kept = min(tile_m, -(-m // _FRAGMENT_M) * _FRAGMENT_M)
-        partial_bytes = rows_kept * tile_n * _ACCUMULATOR_BYTES
-        self.summing = partial_bytes / (consumers * device.partial_bandwidth)  # of a split's part
+        self.partial_bytes = float(rows_kept * tile_n * _ACCUMULATOR_BYTES)
+        self.summing = self.partial_bytes / (
+            consumers * device.partial_bandwidth
+        )  # of a split's part
 
         # Bytes. A cluster loads each row of a and column of b once, by multicast.
         self.row_bytes = m / rows * k * size
@@ -251,8 +254,9 @@ class GemmCost:
         uneven = device.memory_unevenness * tiles.cluster_size
         self.unevenness = 1 + uneven / (rounds if dynamic else 1)
         self.k_tiles = -(-tiles.k_tiles // splits)  # of a split
-        self.partial = self.reduction = 0.0
+        self.partial = self.reduction = self.partial_bytes = 0.0
         if splits > 1:
+            self.partial_bytes = tiles.partial_bytes
             self.partial = tiles.summing + device.split_overhead_s
             self.reduction = splits * tiles.summing
 

@@ -3,7 +3,8 @@
 A wave is what a persistent grid computes at one step. Its blocks march along K together, so each
 row panel (tile rows x K of a) and column panel (K x tile columns of b) is read from memory once a
 wave, unless the L2 cache still has it from an earlier wave. A panel's reuse distance in an LRU
-cache is what was touched since; a few waves are sampled and stand for the rest.
+cache is what was touched since; a few waves are sampled and stand for the rest. This is the quick
+form of `tk.schedulers.l2`, for ranking.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def panels_read(
     With splits fewer tiles than blocks run at a time; less than one counts as one.
     """
     wave = max(wave, 1.0)
-    capacity = device.l2_usable * device.l2_bytes
+    # What all blocks read lies in every partition.
+    capacity = device.l2_usable * device.l2_bytes / device.l2_partitions
     tiles = rows * cols
     if wave >= tiles:
         extra_rows, extra_cols = shared_misses(
@@ -107,13 +109,16 @@ def panels_read(
         since_rows = since_cols = 0
         for back in range(index - 1, max(index - 1 - LOOK_BACK, -1), -1):
             old_rows, old_cols = masks(back)
-            # Half of this wave and half of that one lie between two uses of the same bytes.
-            span_rows = (since_rows | old_rows | row_mask).bit_count()
-            span_cols = (since_cols | old_cols | col_mask).bit_count()
-            outer_rows = ((old_rows | row_mask) & ~since_rows).bit_count()
-            outer_cols = ((old_cols | col_mask) & ~since_cols).bit_count()
-            distance = (span_rows - outer_rows / 2) * row_bytes
-            distance += (span_cols - outer_cols / 2) * col_bytes
+            # Between two uses of the same bytes lie all panels of the waves between, the part of
+            # that wave that came after, and the part of this one before: half of each, on average.
+            distance = row_bytes * (
+                since_rows.bit_count()
+                + ((old_rows & ~since_rows).bit_count() + (row_mask & ~since_rows).bit_count()) / 2
+            )
+            distance += col_bytes * (
+                since_cols.bit_count()
+                + ((old_cols & ~since_cols).bit_count() + (col_mask & ~since_cols).bit_count()) / 2
+            )
             hit = hit_fraction(distance, capacity)
             if hit == 0:
                 break
@@ -189,7 +194,8 @@ def shared_misses(
     requests: float, rows: float, cols: float, footprint: float, capacity: float, device: Device
 ) -> tuple[float, float]:
     """Extra panels, because blocks of a wave drift apart along K and share imperfectly."""
-    drift = device.wave_drift * footprint
+    # Two places in a range are a third of it apart, on average.
+    drift = device.wave_drift / 3 * footprint
     fraction = device.shared_miss_fraction
     if drift > 0:
         fraction += exp(-capacity / drift)

@@ -80,7 +80,7 @@ def footprint_waves(
     """The model of `traffic.panels_read`, of each wave and each panel."""
     walk = order.tiles(rows, cols)
     wave = max(wave, 1.0)
-    capacity = device.l2_usable * device.l2_bytes
+    capacity = device.l2_usable * device.l2_bytes / device.l2_partitions
     # Where all panels fit, none is read twice.
     keeps_all = rows * row_bytes + cols * col_bytes <= (1 - SOFT) * capacity and wave < len(walk)
     seen: tuple[set[int], set[int]] = set(), set()
@@ -121,8 +121,8 @@ def _hits(
         # Half of this wave and half of that one lie between two uses of the same bytes.
         distance = 0.0
         for axis in (0, 1):
-            outer = (old[axis] | mine[axis]) - since[axis]
-            distance += (len(since[axis]) + len(outer) / 2) * sizes[axis]
+            partly = len(old[axis] - since[axis]) + len(mine[axis] - since[axis])
+            distance += (len(since[axis]) + partly / 2) * sizes[axis]
         hit = hit_fraction(distance, capacity)
         if hit == 0:
             break
