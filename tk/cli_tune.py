@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tk.cli_common import CommandError, check_writable, in_words
@@ -101,7 +102,7 @@ def _print_kept(kept: list[_Kept], console: Console) -> None:
         table.add_row(
             str(each.shape),
             each.layout,
-            str(each.winner.choice),
+            escape(str(each.winner.choice)),
             f"{measured.seconds * 1e6:.1f}",
             _gain(measured.gain),
         )
@@ -127,12 +128,12 @@ def _list(options: argparse.Namespace, console: Console) -> int:
         groups.setdefault(entry.environment, []).append(entry)
     for environment, members in groups.items():
         used = "used here" if environment in here else "not used here"
-        table = _table(f"{environment_text(environment)} ({used})", ("problem", "measured"))
+        table = _table(escape(f"{environment_text(environment)} ({used})"), ("problem", "measured"))
         for entry in members:
             table.add_row(
-                str(entry.problem),
+                escape(str(entry.problem)),
                 entry.measured.when,
-                str(entry.choice),
+                escape(str(entry.choice)),
                 f"{entry.measured.seconds * 1e6:.1f}",
                 _gain(entry.measured.gain),
             )
