@@ -105,27 +105,31 @@ def panels_read(
         extra_rows, extra_cols = shared_misses(
             requests, new_rows, new_cols, footprint, capacity, device
         )
-        # Look back until what was touched since fills the cache; each set is counted once.
-        since_rows = since_cols = 0
+        # Look back until what was touched since fills the cache, or until all of this wave's panels
+        # (`own`) were met; each set is counted once.
+        own_rows, own_cols = row_mask, col_mask
+        since_rows = since_cols = num_since_rows = num_since_cols = 0
         for back in range(index - 1, max(index - 1 - LOOK_BACK, -1), -1):
             old_rows, old_cols = masks(back)
             # Between two uses of the same bytes lie all panels of the waves between, the part of
             # that wave that came after, and the part of this one before: half of each, on average.
-            distance = row_bytes * (
-                since_rows.bit_count()
-                + ((old_rows & ~since_rows).bit_count() + (row_mask & ~since_rows).bit_count()) / 2
-            )
-            distance += col_bytes * (
-                since_cols.bit_count()
-                + ((old_cols & ~since_cols).bit_count() + (col_mask & ~since_cols).bit_count()) / 2
-            )
+            num_old_rows = (old_rows & ~since_rows).bit_count()
+            num_old_cols = (old_cols & ~since_cols).bit_count()
+            distance = row_bytes * (num_since_rows + (num_old_rows + own_rows.bit_count()) / 2)
+            distance += col_bytes * (num_since_cols + (num_old_cols + own_cols.bit_count()) / 2)
             hit = hit_fraction(distance, capacity)
             if hit == 0:
                 break
-            new_rows -= hit * (old_rows & row_mask & ~since_rows).bit_count()
-            new_cols -= hit * (old_cols & col_mask & ~since_cols).bit_count()
+            new_rows -= hit * (old_rows & own_rows).bit_count()
+            new_cols -= hit * (old_cols & own_cols).bit_count()
+            own_rows &= ~old_rows
+            own_cols &= ~old_cols
+            if not (own_rows or own_cols):
+                break
             since_rows |= old_rows
             since_cols |= old_cols
+            num_since_rows += num_old_rows
+            num_since_cols += num_old_cols
         return new_rows + extra_rows, new_cols + extra_cols
 
     if num_waves <= _SAMPLED_WAVES + 2:
@@ -158,28 +162,33 @@ def _banded_masks(lo: int, hi: int, width: int, lines: int, length: int) -> tupl
     """The lines and the places in a line that lo..hi-1 touch, for bands of `width` lines."""
     width = min(width, lines)
     per_band = width * length
-    first_band, last_band = lo // per_band, (hi - 1) // per_band
-    line_mask = place_mask = 0
+    last = hi - 1
+    first_band, last_band = lo // per_band, last // per_band
+    lo -= first_band * per_band
+    if first_band == last_band:
+        return _band_masks(lo, last - first_band * per_band, first_band * width, width, lines)
+    line_mask, place_mask = _band_masks(lo, per_band - 1, first_band * width, width, lines)
+    end = _band_masks(0, last - last_band * per_band, last_band * width, width, lines)
+    line_mask |= end[0]
+    place_mask |= end[1]
     if last_band - first_band >= 2:
-        line_mask = _span((first_band + 1) * width, last_band * width - 1)
-        place_mask = _span(0, length - 1)
-    for band in (first_band, last_band) if first_band < last_band else (first_band,):
-        first = band * width
-        here = min(width, lines - first)
-        start = max(lo - band * per_band, 0)
-        end = min(hi - band * per_band, here * length) - 1
-        start_place, start_line = divmod(start, here)
-        end_place, end_line = divmod(end, here)
-        place_mask |= _span(start_place, end_place)
-        if start_place == end_place:
-            line_mask |= _span(first + start_line, first + end_line)
-        elif start_place + 1 < end_place or end_line + 1 >= start_line:
-            line_mask |= _span(first, first + here - 1)
-        else:
-            line_mask |= _span(first + start_line, first + here - 1) | _span(
-                first, first + end_line
-            )
+        line_mask |= _span((first_band + 1) * width, last_band * width - 1)
+        place_mask |= _span(0, length - 1)
     return line_mask, place_mask
+
+
+def _band_masks(start: int, end: int, first: int, width: int, lines: int) -> tuple[int, int]:
+    """The same of places start..end of the band that begins at line `first`."""
+    here = width if first + width <= lines else lines - first
+    start_place, end_place = start // here, end // here
+    place_mask = ((2 << (end_place - start_place)) - 1) << start_place
+    start_line, end_line = start - start_place * here, end - end_place * here
+    if start_place == end_place:
+        return ((2 << (end_line - start_line)) - 1) << (first + start_line), place_mask
+    if start_place + 1 < end_place or end_line + 1 >= start_line:
+        return ((1 << here) - 1) << first, place_mask
+    upper = ((1 << (here - start_line)) - 1) << start_line
+    return (upper | ((2 << end_line) - 1)) << first, place_mask
 
 
 def hit_fraction(distance: float, capacity: float) -> float:
