@@ -18,7 +18,8 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
 
     Two thirds are the best order of each instance and cluster, so that a model which ranks an
     instance wrongly is found out; the rest are the other orders and splits it thinks best.
-    Candidates predicted at more than 1.6 times the best are left out.
+    Candidates predicted at more than 1.6 times the best are left out. Where the splits of a tile
+    can be a cluster, which the model does not tell from a sum in memory, the pool has both.
     """
     family = family_named(chosen.problem.family)
     groups, _ = family.groups(chosen.problem, chosen.device, instances)
@@ -26,6 +27,7 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
         (candidate for group in groups for candidate in _orders_of(group)),
         key=lambda candidate: candidate.prediction.seconds,
     )
+    pool = [each for candidate in pool for each in (candidate, *_in_cluster(chosen, candidate))]
     if not pool:
         return [chosen]
     bound = HOPELESS * pool[0].prediction.seconds
@@ -34,7 +36,13 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
     seen = set()
     for candidate in pool:
         choice = candidate.choice
-        kind = (choice.instance.index, choice.swapped, choice.cluster, choice.dynamic)
+        kind = (
+            choice.instance.index,
+            choice.swapped,
+            choice.cluster,
+            choice.dynamic,
+            choice.splits_in_cluster,
+        )
         if kind not in seen and len(picked) < 1 + SPREAD_FIRST * (limit - 1):
             seen.add(kind)
             picked[candidate.choice] = None
@@ -57,7 +65,8 @@ def plan_text(plan: Plan) -> str:
     """
     first, second = plan.cluster
     tile = plan.instance.tile + ("T" if plan.swapped else "")
-    splits = "" if plan.splits == 1 else f" split {plan.splits}"
+    together = " in a cluster" if plan.splits_in_cluster else ""
+    splits = "" if plan.splits == 1 else f" split {plan.splits}{together}"
     dynamic = " dynamic" if plan.dynamic else ""
     return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}{dynamic}"
 
@@ -69,6 +78,17 @@ def stored_plan(plan: Plan) -> dict[str, Any]:
     stored["rejected"] = []
     stored["device"] = {**stored["device"], "sources": {}}
     return stored
+
+
+def _in_cluster(chosen: Plan, candidate: Candidate) -> list[Candidate]:
+    """The candidate with its splits in a cluster, if that can run."""
+    if candidate.choice.splits == 1:
+        return []
+    try:
+        twin = plan_of(chosen, candidate.choice).replace(splits_in_cluster=True)
+    except ValueError:
+        return []
+    return [Candidate(twin.choice, twin.prediction)]
 
 
 def _orders_of(group: Group) -> list[Candidate]:

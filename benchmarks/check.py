@@ -33,7 +33,10 @@ class Errors:
 
 
 def reference_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b, a (M, K) and b (K, N), in float64 block by block, kept as float32 (M, N)."""
+    """a @ b, a (M, K) and b (K, N), in float64 block by block, kept as float32 (M, N); of batches,
+    (batch, M, K) and (batch, K, N), one after the other."""
+    if a.ndim == 3:
+        return torch.stack([reference_product(*pair) for pair in zip(a, b, strict=True)])
     m, n = a.shape[0], b.shape[1]
     result = torch.empty(m, n, dtype=torch.float32, device=a.device)
     for column in range(0, n, BLOCK):
@@ -45,7 +48,7 @@ def reference_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def errors_of(out: torch.Tensor, reference: torch.Tensor) -> Errors:
-    """Errors of an output (M, N) against its reference (M, N) float32."""
+    """Errors of an output (M, N) or (batch, M, N) against its reference of that shape, float32."""
     if out.shape != reference.shape:
         return Errors(math.inf, math.inf)
     if out.numel() == 0:

@@ -12,6 +12,7 @@ LAYOUTS = ("nt", "nn", "tn", "tt")
 b, (K, N) or a view of (N, K). "nt" is ``x @ w.t()`` of a linear layer, "nn" is ``a @ b``."""
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_OUT_DTYPES = {**DTYPES, "fp32": torch.float32}
 
 
 def make_operands(
@@ -48,6 +49,39 @@ def problem_of(shape: Shape, layout: str, dtype: str) -> GemmProblem:
         loader="tma" if aligned else "gather",
         out_dtype=dtype,
     )
+
+
+def operands_of(
+    problem: GemmProblem, device: torch.device, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """a, b and an empty out of a problem: (M, K), (K, N) and (M, N), each with the batch before
+    them when it is not 1, in memory that is loaded as the problem says.
+
+    For TMA leading strides are multiples of 16 bytes; what TMA cannot load lies at an odd address.
+    The output is dense.
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    tma, batch = problem.loader == "tma", problem.batch
+
+    def normal(rows: int, columns: int, row_contiguous: bool) -> torch.Tensor:
+        lines, length = (rows, columns) if row_contiguous else (columns, rows)
+        stride = -(-length // 8) * 8 if tma else length
+        offset = 0 if tma else 1
+        memory = torch.randn(
+            offset + batch * lines * stride,
+            generator=generator,
+            device=device,
+            dtype=DTYPES[problem.dtype],
+        )
+        made = memory[offset:].view(batch, lines, stride)[..., :length]
+        made = made if row_contiguous else made.transpose(1, 2)
+        return made[0] if batch == 1 else made
+
+    m, n, k = problem.m, problem.n, problem.k
+    a = normal(m, k, problem.a_major == "k")
+    b = normal(k, n, problem.b_major == "n")
+    sizes = (m, n) if batch == 1 else (batch, m, n)
+    return a, b, torch.empty(sizes, dtype=_OUT_DTYPES[problem.out_dtype], device=device)
 
 
 def parse_layouts(text: str) -> list[str]:

@@ -8,6 +8,7 @@ selected.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -54,6 +55,7 @@ class Timer:
     graph: bool = False
     min_repetitions: int = 5
     give_up: float = 4.0
+    stop_early: bool = False
 
 
 def compare(
@@ -61,16 +63,21 @@ def compare(
     b: torch.Tensor,
     candidates: Sequence[Candidate],
     timer: Timer,
-    out_dtype: torch.dtype | None = None,
+    out: torch.Tensor | None = None,
 ) -> list[Result]:
-    """Results of the candidates on a (M, K) and b (K, N), in their order.
+    """Results of the candidates on a (M, K) and b (K, N), or batches of them, in their order.
 
-    The yardstick of the errors is ``torch.matmul``, which need not be among the candidates.
+    They write to ``out``, by default a dense tensor of a's dtype. The yardstick of the errors is
+    ``torch.matmul``, which need not be among the candidates; where it cannot write an output of
+    that dtype, one rounding is.
     """
-    out = torch.empty(a.shape[0], b.shape[1], dtype=out_dtype or a.dtype, device=a.device)
+    if out is None:
+        out = torch.empty(*a.shape[:-1], b.shape[-1], dtype=a.dtype, device=a.device)
     reference = reference_product(a, b)
-    run_on_poisoned(lambda target: torch_matmul(a, b, target), out)
-    yardstick = errors_of(out, reference)
+    yardstick = Errors(math.inf, math.inf)
+    if out.dtype == a.dtype:
+        run_on_poisoned(lambda target: torch_matmul(a, b, target), out)
+        yardstick = errors_of(out, reference)
     checked = [_checked(candidate, a, b, out, reference, yardstick) for candidate in candidates]
     right = [i for i, result in enumerate(checked) if result.status == OK]
     timings = time_interleaved(
@@ -81,6 +88,7 @@ def compare(
         graph=timer.graph,
         min_repetitions=timer.min_repetitions,
         give_up=timer.give_up,
+        stop_early=timer.stop_early,
     )
     for i, timing in zip(right, timings, strict=True):
         again = _checked(candidates[i], a, b, out, reference, yardstick)

@@ -1,21 +1,21 @@
 """Measures many plans of each shape: what the constants of the scheduler's model are fitted to.
 
 Every plan is checked like any candidate of the suite, and timed interleaved with torch.matmul in
-chunks, so that each measurement has a rival's time from the same minute.
+chunks, so that each measurement has a rival's time from the same minute. Of each shape the fastest
+plan can be kept in the store of tuned plans, from which tk.matmul takes it afterwards.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import tk
 from tk import runtime
 from tk.benchmarks.candidates import plan_candidates
 from tk.benchmarks.environment import card_of, environment_of
@@ -25,10 +25,14 @@ from tk.benchmarks.record import Record, Result
 from tk.benchmarks.running import Progress, ignore_progress
 from tk.benchmarks.selection import TORCH, YARDSTICK, Candidate, Timer, compare, plan_candidate
 from tk.benchmarks.shapes import Shape
-from tk.schedulers import Plan
+from tk.benchmarks.tuning import GIVE_UP, planned_problem, winner_of
+from tk.schedulers import GemmProblem, Plan, plan_gemm
+from tk.tuning import Winner
 
 SUITE = "gemm-tune"
-GIVE_UP = 2.0  # a plan this many times slower than the fastest keeps its first estimate
+
+OnWinner = Callable[[Shape, str, GemmProblem, Winner], None]
+"""Called with a shape, its layout, its problem and the fastest plan's choice."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,16 @@ def default_shapes() -> list[Shape]:
 
 
 def run(
-    settings: Settings, device: torch.device, *, progress: Progress = ignore_progress
+    settings: Settings,
+    device: torch.device,
+    *,
+    progress: Progress = ignore_progress,
+    on_winner: OnWinner | None = None,
 ) -> Record:
-    """Measures every shape in every layout. The plan that tk.matmul would choose is among them."""
+    """Measures every shape in every layout. The model's first choice is among the plans.
+
+    ``on_winner`` is called with the fastest plan of each shape as soon as it is measured.
+    """
     if device.type == "cuda":
         clock_up(device)
     environment = environment_of(device)
@@ -75,14 +86,18 @@ def run(
     for index, (shape, layout) in enumerate(work):
         progress(index, len(work), f"{shape} {layout}")
         a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
-        chosen = tk.plan_matmul(a, b)
-        plans = plan_candidates(chosen, runtime.backend(device).instances, settings.candidates)
+        backend = runtime.backend(device)
+        out = torch.empty(shape.m, shape.n, dtype=a.dtype, device=device)
+        problem = planned_problem(a, b, out)
+        chosen = plan_gemm(problem, backend.device, backend.instances)
+        plans = plan_candidates(chosen, backend.instances, settings.candidates)
         results = measure_plans(a, b, plans, settings)
+        winner = winner_of(plans, results[1:])
+        if on_winner is not None and winner is not None:
+            on_winner(shape, layout, problem, winner)
         card = card_of(device)
         clock = card.sm_clock_mhz() if card else None
-        rows.append(
-            make_row(shape, layout, chosen.problem, chosen.device, results, sm_clock_mhz=clock)
-        )
+        rows.append(make_row(shape, layout, problem, chosen.device, results, sm_clock_mhz=clock))
     progress(len(work), len(work), "")
     stored = asdict(settings) | {"shapes": [str(shape) for shape in settings.shapes]}
     return Record(SUITE, environment, stored, rows)
@@ -95,7 +110,7 @@ def measure_plans(
     names = [OURS] + [f"plan {index}" for index in range(1, len(plans))]
     candidates: list[Candidate] = [TORCH]
     candidates += [plan_candidate(plan, name) for plan, name in zip(plans, names, strict=True)]
-    timer = Timer(seconds=settings.seconds, graph=settings.graph, give_up=GIVE_UP)
+    timer = Timer(seconds=settings.seconds, graph=settings.graph, give_up=GIVE_UP, stop_early=True)
     return compare(a, b, candidates, timer)
 
 
@@ -128,6 +143,7 @@ def measurements(record: Record) -> dict[str, Any]:
                     "grid": choice["grid"],
                     "swapped": choice["swapped"],
                     "dynamic": choice.get("dynamic", False),
+                    "splits_in_cluster": choice.get("splits_in_cluster", False),
                     "seconds": result.timing.median,
                     "q1": result.timing.q1,
                     "q3": result.timing.q3,

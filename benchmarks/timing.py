@@ -36,6 +36,9 @@ DEFAULT_L2_BYTES = 64 * 2**20  # when the driver does not say
 MAX_SPIN_SECONDS = 5e-3
 SPIN_HZ = 2e9  # a spin is counted in cycles; at a lower clock it lasts longer, which is safe
 GRAPH_UNROLL = 10  # calls in one captured graph
+STAGES = 4  # of the repetitions, when those that have no chance are stopped early
+FEWEST_TO_STOP = 3  # repetitions before that
+CLEARLY = 1.02
 CALLS_IN_FLIGHT = 96  # with a spin and a flush each, well under the 1024 launches a stream queues
 
 Function = Callable[[], object]
@@ -63,13 +66,17 @@ def time_interleaved(
     min_repetitions: int = 5,
     max_repetitions: int = 500,
     give_up: float = math.inf,
+    stop_early: bool = False,
 ) -> list[Timing]:
     """Times several functions against each other and returns one :class:`Timing` for each.
 
     ``seconds`` is the time that the slowest function may run in all; the number of repetitions
     follows from it, within ``min_repetitions`` and ``max_repetitions``, and is the same for all.
     A function that a first estimate puts at more than ``give_up`` times the fastest keeps that
-    estimate (of few repetitions) as its timing. Functions run on the current stream and must be
+    estimate (of few repetitions) as its timing. With ``stop_early`` the repetitions are made in
+    stages, after each of which those functions are left out that have no chance to be the fastest
+    (their lower quartile is CLEARLY above the best upper one); the first function, what the others
+    are compared to, never is. Functions run on the current stream and must be
     capturable when ``graph`` is set. Raises ValueError for arguments that make no sense.
     """
     if not functions:
@@ -85,14 +92,29 @@ def time_interleaved(
     device = torch.device(device)
     if device.type == "cuda":
         with torch.cuda.device(device):
-            clock = CudaClock(flush=flush)
             return _measure(
-                clock, functions, seconds, graph, warm_up, min_repetitions, max_repetitions, give_up
+                CudaClock(flush=flush),
+                functions,
+                seconds,
+                graph,
+                warm_up,
+                min_repetitions,
+                max_repetitions,
+                give_up,
+                stop_early,
             )
     if graph:
         raise ValueError("graph=True needs a CUDA device")
     return _measure(
-        CpuClock(), functions, seconds, False, warm_up, min_repetitions, max_repetitions, give_up
+        CpuClock(),
+        functions,
+        seconds,
+        False,
+        warm_up,
+        min_repetitions,
+        max_repetitions,
+        give_up,
+        stop_early,
     )
 
 
@@ -122,6 +144,7 @@ def _measure(
     min_repetitions: int,
     max_repetitions: int,
     give_up: float,
+    stop_early: bool,
 ) -> list[Timing]:
     for function in functions:
         for _ in range(warm_up):
@@ -133,15 +156,29 @@ def _measure(
     slowest = max(min(estimates[i]) for i in kept)
     rounds = math.ceil(seconds / max(slowest, 1e-9))
     rounds = max(min_repetitions, min(max_repetitions, rounds))
-    chosen = [functions[i] for i in kept]
-    if graph and isinstance(clock, CudaClock):
-        samples = clock.sample_graphs(chosen, rounds)
-    else:
-        samples = _collect(clock, chosen, rounds)
-    timings = [summarize(s) for s in estimates]
-    for i, s in zip(kept, samples, strict=True):
-        timings[i] = summarize(s)
-    return timings
+    found: list[list[float]] = [[] for _ in functions]
+    stages = STAGES if stop_early else 1
+    for stage in range(stages):
+        share = rounds * (stage + 1) // stages - rounds * stage // stages
+        chosen = [functions[i] for i in kept]
+        if graph and isinstance(clock, CudaClock):
+            samples = clock.sample_graphs(chosen, share)
+        else:
+            samples = _collect(clock, chosen, share)
+        for i, s in zip(kept, samples, strict=True):
+            found[i] += s
+        if stage < stages - 1:
+            kept = _with_a_chance(kept, found)
+    return [summarize(s or estimate) for s, estimate in zip(found, estimates, strict=True)]
+
+
+def _with_a_chance(kept: Sequence[int], samples: Sequence[Sequence[float]]) -> list[int]:
+    """Those of the functions that may yet be the fastest, and the first one of all."""
+    known = {i: summarize(samples[i]) for i in kept if len(samples[i]) >= FEWEST_TO_STOP}
+    if not known:
+        return list(kept)
+    limit = CLEARLY * min(timing.q3 for timing in known.values())
+    return [i for i in kept if i == 0 or i not in known or known[i].q1 <= limit]
 
 
 def _collect(clock: Clock, functions: Sequence[Function], rounds: int) -> list[list[float]]:

@@ -5,6 +5,7 @@ from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
 from tk.schedulers.gemm import plan_gemm
 from tk.schedulers.instance import Instance
+from tk.schedulers.l2 import L2Traffic, L2Wave, replay_grid, replay_l2
 from tk.schedulers.order import Order
 from tk.schedulers.pipeline import Pipeline, num_stages_for, pipeline_for
 from tk.schedulers.plan import Plan
@@ -17,6 +18,8 @@ __all__ = [
     "Device",
     "GemmProblem",
     "Instance",
+    "L2Traffic",
+    "L2Wave",
     "Order",
     "Pipeline",
     "Plan",
@@ -27,4 +30,6 @@ __all__ = [
     "persistent_walk",
     "pipeline_for",
     "plan_gemm",
+    "replay_grid",
+    "replay_l2",
 ]

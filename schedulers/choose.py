@@ -7,7 +7,7 @@ in their tile order alone, because a group can say cheaply what no order of it c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, Protocol
@@ -18,6 +18,8 @@ from tk.schedulers.instance import Instance
 from tk.schedulers.order import Order, is_whole
 
 _HOPELESS = 1.25  # a group whose bound is this far behind the best is not looked at further
+_FAR = 1 << 62  # more than any number of steps
+_OUT_OF_REACH = 1.02  # and one this far behind cannot be the best, on however many blocks
 _CLOSE = 1.03  # groups this close to the best have all their orders tried
 _FIRST_ORDERS = 2  # how many are tried in every group
 _TIE = 1e-3  # predictions closer than this are equal; the earlier candidate wins
@@ -31,6 +33,8 @@ class Choice:
 
     With `swapped` the kernel computes the transposed problem; instance, cluster and order are that
     one's. With `dynamic` a block takes the next piece of work when it is free, not every grid-th.
+    With `splits_in_cluster` the splits of a piece are the blocks of a cluster, which sum them in
+    its shared memory, not in global memory.
     """
 
     instance: Instance
@@ -41,6 +45,7 @@ class Choice:
     grid: int  # blocks
     swapped: bool = False
     dynamic: bool = False
+    splits_in_cluster: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("instance", Instance), ("order", Order)):
@@ -58,7 +63,7 @@ class Choice:
                 raise ValueError(f"{name} is {value!r}; needs a whole number")
             if value < 1:
                 raise ValueError(f"{name} is {value}; needs >= 1")
-        for name in ("swapped", "dynamic"):
+        for name in ("swapped", "dynamic", "splits_in_cluster"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; needs True or False")
 
@@ -66,7 +71,8 @@ class Choice:
         return (
             f"{self.instance.tile} ({self.instance.consumer_warpgroups})"
             f"{' swapped' if self.swapped else ''}, {self.num_stages} stages,"
-            f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits},"
+            f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits}"
+            f"{' in a cluster' if self.splits_in_cluster else ''},"
             f" grid {self.grid}{' dynamic' if self.dynamic else ''}"
         )
 
@@ -81,7 +87,13 @@ class Choice:
             "grid": self.grid,
             "swapped": self.swapped,
             "dynamic": self.dynamic,
+            "splits_in_cluster": self.splits_in_cluster,
         }
+
+    @property
+    def parts_received(self) -> int:
+        """Of how many other splits a block receives its part of a tile in shared memory."""
+        return self.splits - 1 if self.splits_in_cluster else 0
 
     @staticmethod
     def from_dict(record: dict[str, Any]) -> Choice:
@@ -97,6 +109,7 @@ class Choice:
                 grid=int(record["grid"]),
                 swapped=bool(record.get("swapped", False)),
                 dynamic=bool(record.get("dynamic", False)),
+                splits_in_cluster=bool(record.get("splits_in_cluster", False)),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
@@ -123,6 +136,8 @@ class Rejected:
 class Group(Protocol):
     """Candidates that differ in their order alone."""
 
+    grid: int  # blocks
+
     def floor(self) -> float:
         """Seconds that no order of this group can beat."""
         ...
@@ -143,6 +158,20 @@ class Group(Protocol):
         """What the model says of it."""
         ...
 
+    def seconds(self, order: Order) -> float:
+        """The prediction's time alone, to the last bit."""
+        ...
+
+
+class Prospects(Protocol):
+    """The groups of a problem before they are made, in the order of `Family.groups`."""
+
+    bounds: list[float]  # of each group: seconds that its `floor` is not below
+
+    def group(self, index: int) -> Group:
+        """The group at that place."""
+        ...
+
 
 class Family(Protocol):
     """A family of kernels, as `register` takes it."""
@@ -150,9 +179,13 @@ class Family(Protocol):
     name: str
 
     def groups(
-        self, problem: Any, device: Device, instances: Iterable[Instance]
+        self, problem: Any, device: Device, instances: Sequence[Instance]
     ) -> tuple[list[Group], list[Rejected]]:
         """All candidates, and what was dropped."""
+        ...
+
+    def prospects(self, problem: Any, device: Device, instances: Sequence[Instance]) -> Prospects:
+        """All candidates, to be made as they are needed."""
         ...
 
     def illegal(self, problem: Any, device: Device, choice: Choice) -> str | None:
@@ -228,6 +261,86 @@ def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
     return [orders[0], *sorted(orders[1:] + others, key=lambda c: c.prediction.seconds)]
 
 
+def best(prospects: Prospects, keep: int) -> Candidate | None:
+    """The first of what `rank` returns, found by working out no more than what decides it."""
+    bounds = prospects.bounds
+    if not bounds:
+        return None
+    first = min(range(len(bounds)), key=bounds.__getitem__)
+    known = {first: _Leading(prospects.group(first))}
+    known[first].try_first()
+    reach = known[first].seconds * _OUT_OF_REACH
+    for index, bound in enumerate(bounds):
+        if bound <= reach and index != first:
+            known[index] = _Leading(prospects.group(index))
+    fastest = float("inf")
+    found: list[_Leading] = []
+    for _, leading in sorted(known.items(), key=lambda entry: (entry[1].bound, entry[0])):
+        if leading.bound > fastest * (_OUT_OF_REACH if len(found) < keep else 1.0):
+            break
+        leading.try_first()
+        fastest = min(fastest, leading.seconds)
+        found.append(leading)
+    same_grid = all(each.grid == found[0].grid for each in found)
+    lead = min(each.key for each in found)
+    for each in found:
+        may_gain = each.bound * (1 + _TIE) < each.seconds and each.bound <= fastest * _MORE_BLOCKS
+        if may_gain and each.seconds <= fastest * _CLOSE:
+            # Where the number of blocks decides nothing, only a faster one is of interest.
+            if same_grid and each.least_key > lead:
+                continue
+            each.try_others()
+            lead = min(lead, each.key)
+    found.sort(key=lambda each: each.key)
+    limit = found[0].seconds * _MORE_BLOCKS
+    winner = max((each for each in found if each.seconds <= limit), key=lambda each: each.grid)
+    winner.try_others()
+    order, seconds = winner.order, winner.seconds
+    assert order is not None
+    if winner.bound < _TABLE_GAIN * seconds:
+        for by_table in winner.group.table_orders():
+            if winner.group.seconds(by_table) < _TABLE_GAIN * seconds:
+                order = by_table
+    return Candidate(winner.group.choice(order), winner.group.predict(order))
+
+
+class _Leading:
+    """A group with the best of its orders that were tried."""
+
+    __slots__ = ("bound", "grid", "group", "key", "least_key", "order", "seconds", "untried")
+
+    def __init__(self, group: Group) -> None:
+        self.group, self.grid = group, group.grid
+        self.bound = group.floor()
+        self.key = _FAR
+        self.seconds = float("inf")
+        self.order: Order | None = None
+        self.untried: Sequence[Order] = ()
+
+    def try_first(self) -> None:
+        """Some orders that should be good."""
+        if self.key != _FAR:
+            return
+        self.least_key = _step(self.bound) if self.bound > 0 else -_FAR
+        orders = self.group.orders()
+        self.untried = orders[_FIRST_ORDERS:]
+        self._try(orders[:_FIRST_ORDERS])
+
+    def try_others(self) -> None:
+        """The rest of the orders, until one is as fast as any can be."""
+        untried, self.untried = self.untried, ()
+        self._try(untried)
+
+    def _try(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            if self.key <= self.least_key:
+                break  # the earlier of equals is taken
+            seconds = self.group.seconds(order)
+            key = _step(seconds)
+            if key < self.key:
+                self.order, self.seconds, self.key = order, seconds, key
+
+
 def _predicted(group: Group, orders: Sequence[Order]) -> list[Candidate]:
     """Those candidates of a group, fastest first."""
     return sorted((Candidate(group.choice(o), group.predict(o)) for o in orders), key=_key)
@@ -240,5 +353,9 @@ def _try_others(group: Group, candidates: list[Candidate]) -> None:
 
 
 def _key(candidate: Candidate) -> int:
-    """The predicted time in steps of _TIE: sorting by it keeps the earlier of two equal ones."""
-    return int(log(candidate.prediction.seconds) / _TIE)
+    return _step(candidate.prediction.seconds)
+
+
+def _step(seconds: float) -> int:
+    """A time in steps of _TIE: sorting by it keeps the earlier of two equal ones."""
+    return int(log(seconds) / _TIE)

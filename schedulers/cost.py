@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tk.schedulers.device import Device
@@ -43,12 +43,27 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return {
+            "seconds": self.seconds,
+            "parts": dict(self.parts),
+            "busy": dict(self.busy),
+            "bytes": dict(self.bytes),
+            "flops": self.flops,
+            "waves": self.waves,
+            "pipeline": self.pipeline,
+        }
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Prediction:
-        """The inverse of `to_dict`."""
-        return Prediction(**record)
+        """The inverse of `to_dict`. TypeError when a figure is none."""
+        made = Prediction(**record)
+        figures = [made.seconds, made.flops, made.waves]
+        for part in (made.parts, made.busy, made.bytes):
+            figures += dict(part).values()
+        for figure in figures:
+            if not isinstance(figure, (int, float)) or isinstance(figure, bool):
+                raise TypeError(f"{figure!r} is no number")
+        return made
 
 
 def overlapped(exponent: float, *seconds: float) -> float:

@@ -26,6 +26,7 @@ class Device:
     l2_bytes: int
     clock_hz: float  # highest clock
     max_cluster: int = 8  # thread blocks of a cluster
+    l2_partitions: int = 1  # of L2, each next to its share of the multiprocessors
 
     # Rates.
     peak_flops: Mapping[str, float] = field(default_factory=dict, hash=False)  # FLOP/s by dtype
@@ -67,7 +68,7 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("num_sms", "shared_memory_per_block", "l2_bytes", "max_cluster"):
+        for name in ("num_sms", "shared_memory_per_block", "l2_bytes", *_COUNTS):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs an int >= 1")
@@ -75,6 +76,10 @@ class Device:
             value = getattr(self, name)
             if not value > 0:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs a number > 0")
+        for name in _FRACTIONS:
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs 0 to 1")
         for tile, factor in self.tile_factors.items():
             if not factor > 0:
                 raise ValueError(
@@ -161,6 +166,8 @@ class Device:
             raise ValueError(f"device record is incomplete: {error}") from None
 
 
+_COUNTS = ("max_cluster", "l2_partitions")
+_FRACTIONS = ("l2_usable", "wave_drift")
 _POSITIVE_RATES = (
     "dram_bandwidth",
     "l2_bandwidth",

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tk.schedulers.choose import Candidate
 from tk.schedulers.cost import Prediction
+from tk.schedulers.l2 import replay_l2, replays_quickly
 
 if TYPE_CHECKING:
     from tk.schedulers.plan import Plan
@@ -98,7 +99,7 @@ def _add(table: Table, place: str, candidate: Candidate, reason: str) -> None:
         str(choice.num_stages),
         f"{choice.cluster[0]}x{choice.cluster[1]}",
         f"{choice.order}{' dynamic' if choice.dynamic else ''}",
-        str(choice.splits),
+        f"{choice.splits}{' in a cluster' if choice.splits_in_cluster else ''}",
         f"{prediction.waves:.2f}",
         f"{prediction.seconds * 1e6:.1f}",
         f"{prediction.dram_bytes / 1e6:.0f}",
@@ -117,8 +118,19 @@ def _caption(plan: Plan) -> str:
         f"predicted {prediction.seconds * 1e6:.1f} us"
         f" ({prediction.flops_per_second / 1e12:.0f} TFLOP/s): {parts} us",
     ]
+    if plan.measured is not None:
+        lines.append(
+            f"tuned: the fastest of those that were measured, {plan.measured * 1e6:.1f} us"
+        )
     if prediction.pipeline:
         lines.append(f"pipeline: {prediction.pipeline}")
+    if replays_quickly(plan):
+        traffic = replay_l2(plan)
+        lines.append(
+            f"L2, replayed: {traffic.requested / 1e6:.0f} MB asked for,"
+            f" {traffic.hit_rate:.0%} hits; from memory a {traffic.a_read / 1e6:.0f},"
+            f" b {traffic.b_read / 1e6:.0f} MB"
+        )
     if plan.rejected:
         reasons = Counter(entry.reason for entry in plan.rejected)
         lines.append(

@@ -3,8 +3,8 @@
 A file of measurements is JSON: {"instances": [...], "measurements": [...]}. An instance has the
 fields of `Instance`. A measurement has "m", "n", "k" and, when they are not the defaults, the other
 fields of `GemmProblem`; "instance" (a name), "num_stages", "cluster" [M, N], "order" (a kind),
-"order_param", "splits", "grid" and, if they are true, "swapped" and "dynamic"; "seconds" and, where
-counted, "dram_read_bytes".
+"order_param", "splits", "grid" and, if they are true, "swapped", "dynamic" and "splits_in_cluster";
+"seconds" and, where counted, "dram_read_bytes".
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def _measurement(entry: Mapping[str, Any], instances: Mapping[str, Instance]) ->
             grid=entry["grid"],
             swapped=entry.get("swapped", False),
             dynamic=entry.get("dynamic", False),
+            splits_in_cluster=entry.get("splits_in_cluster", False),
         ),
         seconds=float(entry["seconds"]),
         dram_read_bytes=entry.get("dram_read_bytes"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 
@@ -11,8 +11,9 @@ from typing import Any
 class Instance:
     """One line of a kernel family's instance table, as the compiled library reports it.
 
-    Shared memory of a block is num_stages * bytes_per_stage + fixed_bytes; the kernel itself says
-    both figures, so that there is one source of truth.
+    Shared memory of a block is num_stages * bytes_per_stage + fixed_bytes and, if the splits of a
+    tile are the blocks of a cluster, bytes_per_part for each of the others (0: they cannot be). The
+    kernel itself says these figures, so that there is one source of truth.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Instance:
     bytes_per_stage: int
     fixed_bytes: int
     max_stages: int
+    bytes_per_part: int = 0
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -48,16 +50,18 @@ class Instance:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return dict(vars(self))
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Instance:
         """From a dict with these fields; others are ignored. ValueError names missing ones."""
         names = [f.name for f in fields(Instance)]
-        missing = [name for name in names if name not in record]
+        missing = [
+            f.name for f in fields(Instance) if f.default is MISSING and f.name not in record
+        ]
         if missing:
             raise ValueError(f"instance record lacks: {', '.join(missing)}")
-        return Instance(**{name: record[name] for name in names})
+        return Instance(**{name: record[name] for name in names if name in record})
 
 
 _AT_LEAST_ONE = (

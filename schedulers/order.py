@@ -15,12 +15,26 @@ from functools import lru_cache
 from typing import Any
 
 from tk.schedulers.hilbert import hilbert_walk
+from tk.schedulers.morton import morton_walk
 
-CODES = {"row": 0, "column": 1, "grouped_m": 2, "grouped_n": 3, "snake": 4, "hilbert": 5}
+CODES = {
+    "row": 0,
+    "column": 1,
+    "grouped_m": 2,
+    "grouped_n": 3,
+    "snake": 4,
+    "hilbert": 5,
+    "morton": 5,
+}
 """Order names and the `order_kind` that reaches the device; 5 is any order given by a table."""
 
-_GROUPED = ("grouped_m", "grouped_n")
-_TABLES: dict[str, Callable[[int, int], list[tuple[int, int]]]] = {"hilbert": hilbert_walk}
+GROUPED = ("grouped_m", "grouped_n")
+"""The orders by bands, which have a width."""
+
+_TABLES: dict[str, Callable[[int, int], list[tuple[int, int]]]] = {
+    "hilbert": hilbert_walk,
+    "morton": morton_walk,
+}
 
 # A table entry is row << 16 | col in an int32.
 MAX_TABLE_ROWS = 1 << 15
@@ -40,7 +54,8 @@ class Order:
     "row": column index fastest. "column": row index fastest. "grouped_m": bands of `param` tile
     rows, in a band the row index fastest, the last band may be narrower. "grouped_n": the same
     with rows and columns exchanged. "snake": row order with every odd row reversed. "hilbert": a
-    generalised Hilbert curve. `param` is at least 1 for the grouped orders and 0 for the others.
+    generalised Hilbert curve. "morton": Morton's, by quarters of the enclosing square. `param` is
+    at least 1 for the grouped orders and 0 for the others.
     """
 
     kind: str
@@ -54,11 +69,22 @@ class Order:
                 f"order {self.kind}: param is {self.param!r};"
                 f" needs a whole number up to {MAX_PARAM}"
             )
-        if self.kind in _GROUPED:
+        if self.kind in GROUPED:
             if self.param < 1:
                 raise ValueError(f"order {self.kind}: param is {self.param}; needs a width >= 1")
         elif self.param != 0:
             raise ValueError(f"order {self.kind} takes no param; got {self.param}")
+
+    @staticmethod
+    def parse(text: str) -> Order:
+        """The order of a text such as "row", "grouped_m:8" or "grouped_m(8)", as str gives it.
+
+        ValueError says what is wrong with it.
+        """
+        kind, _, param = text.strip().replace("(", ":").removesuffix(")").partition(":")
+        if param and not param.isdecimal():
+            raise ValueError(f"order {text!r}: {param!r} is no width; write {kind}:8, for example")
+        return Order(kind, int(param) if param else 0)
 
     @property
     def code(self) -> int:

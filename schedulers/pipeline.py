@@ -49,9 +49,12 @@ class Pipeline:
         )
 
 
-def stages_that_fit(instance: Instance, device: Device) -> int:
-    """The deepest ring that a block's shared memory holds; 0 when not even one stage fits."""
-    room = device.shared_memory_per_block - instance.fixed_bytes
+def stages_that_fit(instance: Instance, device: Device, parts: int = 0) -> int:
+    """The deepest ring that a block's shared memory holds; 0 when not even one stage fits.
+
+    `parts`: of how many other splits a block receives its part of the tile.
+    """
+    room = device.shared_memory_per_block - instance.fixed_bytes - parts * instance.bytes_per_part
     return max(room // instance.bytes_per_stage, 0)
 
 
@@ -60,13 +63,14 @@ def stages_that_hide(latency_s: float, stage_s: float) -> int:
     return ceil(latency_s / stage_s) + 1
 
 
-def num_stages_for(instance: Instance, device: Device) -> int:
+def num_stages_for(instance: Instance, device: Device, parts: int = 0) -> int:
     """The depth to use. ValueError when not even two stages fit in shared memory."""
-    fits = stages_that_fit(instance, device)
+    fits = stages_that_fit(instance, device, parts)
     if fits < FEWEST_STAGES:
+        fixed = instance.fixed_bytes + parts * instance.bytes_per_part
         raise ValueError(
             f"instance {instance.name}: {FEWEST_STAGES} stages of {instance.bytes_per_stage} bytes"
-            f" and {instance.fixed_bytes} fixed bytes exceed the"
+            f" and {fixed} fixed bytes exceed the"
             f" {device.shared_memory_per_block} bytes of shared memory of {device.name}"
         )
     return min(fits, instance.max_stages)

@@ -3,7 +3,8 @@
 A wave is what a persistent grid computes at one step. Its blocks march along K together, so each
 row panel (tile rows x K of a) and column panel (K x tile columns of b) is read from memory once a
 wave, unless the L2 cache still has it from an earlier wave. A panel's reuse distance in an LRU
-cache is what was touched since; a few waves are sampled and stand for the rest.
+cache is what was touched since; a few waves are sampled and stand for the rest. This is the quick
+form of `tk.schedulers.l2`, for ranking.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from tk.schedulers.device import Device
 from tk.schedulers.order import Order
 
 _SAMPLED_WAVES = 6  # of the inner waves
-_LOOK_BACK = 16  # waves in which a panel may have been read before
-_SOFT = 0.25  # an LRU cache of this size +- 25% neither keeps nor loses everything
+LOOK_BACK = 16  # waves in which a panel may have been read before
+SOFT = 0.25  # an LRU cache of this size +- 25% neither keeps nor loses everything
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,17 @@ def panels_read(
     With splits fewer tiles than blocks run at a time; less than one counts as one.
     """
     wave = max(wave, 1.0)
-    capacity = device.l2_usable * device.l2_bytes
+    # What all blocks read lies in every partition.
+    capacity = device.l2_usable * device.l2_bytes / device.l2_partitions
     tiles = rows * cols
     if wave >= tiles:
-        extra_rows, extra_cols = _shared_misses(
+        extra_rows, extra_cols = shared_misses(
             tiles, rows, cols, rows * row_bytes + cols * col_bytes, capacity, device
         )
         return Panels(rows + extra_rows, cols + extra_cols)
+    if rows * row_bytes + cols * col_bytes <= (1 - SOFT) * capacity:
+        return Panels(float(rows), float(cols))  # nothing is ever lost
     num_waves = -int(-tiles // wave)
-    all_fit = rows * row_bytes + cols * col_bytes <= (1 - _SOFT) * capacity
 
     known: dict[int, tuple[int, int]] = {}
 
@@ -99,27 +102,34 @@ def panels_read(
         new_cols = float(col_mask.bit_count())
         footprint = new_rows * row_bytes + new_cols * col_bytes
         requests = min(wave, tiles - index * wave)
-        extra_rows, extra_cols = _shared_misses(
+        extra_rows, extra_cols = shared_misses(
             requests, new_rows, new_cols, footprint, capacity, device
         )
-        # Look back until what was touched since fills the cache; each set is counted once.
-        since_rows = since_cols = 0
-        for back in range(index - 1, max(index - 1 - _LOOK_BACK, -1), -1):
+        # Look back until what was touched since fills the cache, or until all of this wave's panels
+        # (`own`) were met; each set is counted once.
+        own_rows, own_cols = row_mask, col_mask
+        since_rows = since_cols = num_since_rows = num_since_cols = 0
+        for back in range(index - 1, max(index - 1 - LOOK_BACK, -1), -1):
             old_rows, old_cols = masks(back)
-            # Half of this wave and half of that one lie between two uses of the same bytes.
-            span_rows = (since_rows | old_rows | row_mask).bit_count()
-            span_cols = (since_cols | old_cols | col_mask).bit_count()
-            outer_rows = ((old_rows | row_mask) & ~since_rows).bit_count()
-            outer_cols = ((old_cols | col_mask) & ~since_cols).bit_count()
-            distance = (span_rows - outer_rows / 2) * row_bytes
-            distance += (span_cols - outer_cols / 2) * col_bytes
-            hit = _hit_fraction(distance, capacity)
+            # Between two uses of the same bytes lie all panels of the waves between, the part of
+            # that wave that came after, and the part of this one before: half of each, on average.
+            num_old_rows = (old_rows & ~since_rows).bit_count()
+            num_old_cols = (old_cols & ~since_cols).bit_count()
+            distance = row_bytes * (num_since_rows + (num_old_rows + own_rows.bit_count()) / 2)
+            distance += col_bytes * (num_since_cols + (num_old_cols + own_cols.bit_count()) / 2)
+            hit = hit_fraction(distance, capacity)
             if hit == 0:
                 break
-            new_rows -= hit * (old_rows & row_mask & ~since_rows).bit_count()
-            new_cols -= hit * (old_cols & col_mask & ~since_cols).bit_count()
+            new_rows -= hit * (old_rows & own_rows).bit_count()
+            new_cols -= hit * (old_cols & own_cols).bit_count()
+            own_rows &= ~old_rows
+            own_cols &= ~old_cols
+            if not (own_rows or own_cols):
+                break
             since_rows |= old_rows
             since_cols |= old_cols
+            num_since_rows += num_old_rows
+            num_since_cols += num_old_cols
         return new_rows + extra_rows, new_cols + extra_cols
 
     if num_waves <= _SAMPLED_WAVES + 2:
@@ -137,9 +147,6 @@ def panels_read(
         scale = (num_waves - 2) / len(inner)
         total_rows += scale * sum(r for r, _ in reads)
         total_cols += scale * sum(c for _, c in reads)
-    if all_fit:
-        # Sampling cannot see further back than _LOOK_BACK; but nothing is ever lost here.
-        total_rows, total_cols = min(total_rows, float(rows)), min(total_cols, float(cols))
     # Samples of fractional waves overlap a little; the bounds are exact.
     return Panels(
         min(max(total_rows, float(rows)), float(tiles)),
@@ -155,43 +162,49 @@ def _banded_masks(lo: int, hi: int, width: int, lines: int, length: int) -> tupl
     """The lines and the places in a line that lo..hi-1 touch, for bands of `width` lines."""
     width = min(width, lines)
     per_band = width * length
-    first_band, last_band = lo // per_band, (hi - 1) // per_band
-    line_mask = place_mask = 0
+    last = hi - 1
+    first_band, last_band = lo // per_band, last // per_band
+    lo -= first_band * per_band
+    if first_band == last_band:
+        return _band_masks(lo, last - first_band * per_band, first_band * width, width, lines)
+    line_mask, place_mask = _band_masks(lo, per_band - 1, first_band * width, width, lines)
+    end = _band_masks(0, last - last_band * per_band, last_band * width, width, lines)
+    line_mask |= end[0]
+    place_mask |= end[1]
     if last_band - first_band >= 2:
-        line_mask = _span((first_band + 1) * width, last_band * width - 1)
-        place_mask = _span(0, length - 1)
-    for band in (first_band, last_band) if first_band < last_band else (first_band,):
-        first = band * width
-        here = min(width, lines - first)
-        start = max(lo - band * per_band, 0)
-        end = min(hi - band * per_band, here * length) - 1
-        start_place, start_line = divmod(start, here)
-        end_place, end_line = divmod(end, here)
-        place_mask |= _span(start_place, end_place)
-        if start_place == end_place:
-            line_mask |= _span(first + start_line, first + end_line)
-        elif start_place + 1 < end_place or end_line + 1 >= start_line:
-            line_mask |= _span(first, first + here - 1)
-        else:
-            line_mask |= _span(first + start_line, first + here - 1) | _span(
-                first, first + end_line
-            )
+        line_mask |= _span((first_band + 1) * width, last_band * width - 1)
+        place_mask |= _span(0, length - 1)
     return line_mask, place_mask
 
 
-def _hit_fraction(distance: float, capacity: float) -> float:
+def _band_masks(start: int, end: int, first: int, width: int, lines: int) -> tuple[int, int]:
+    """The same of places start..end of the band that begins at line `first`."""
+    here = width if first + width <= lines else lines - first
+    start_place, end_place = start // here, end // here
+    place_mask = ((2 << (end_place - start_place)) - 1) << start_place
+    start_line, end_line = start - start_place * here, end - end_place * here
+    if start_place == end_place:
+        return ((2 << (end_line - start_line)) - 1) << (first + start_line), place_mask
+    if start_place + 1 < end_place or end_line + 1 >= start_line:
+        return ((1 << here) - 1) << first, place_mask
+    upper = ((1 << (here - start_line)) - 1) << start_line
+    return (upper | ((2 << end_line) - 1)) << first, place_mask
+
+
+def hit_fraction(distance: float, capacity: float) -> float:
     """How much of what was last used `distance` bytes ago is still there: 1 to 0, softly."""
-    low, high = (1 - _SOFT) * capacity, (1 + _SOFT) * capacity
+    low, high = (1 - SOFT) * capacity, (1 + SOFT) * capacity
     if distance <= low:
         return 1.0
     return 0.0 if distance >= high else (high - distance) / (high - low)
 
 
-def _shared_misses(
+def shared_misses(
     requests: float, rows: float, cols: float, footprint: float, capacity: float, device: Device
 ) -> tuple[float, float]:
     """Extra panels, because blocks of a wave drift apart along K and share imperfectly."""
-    drift = device.wave_drift * footprint
+    # Two places in a range are a third of it apart, on average.
+    drift = device.wave_drift / 3 * footprint
     fraction = device.shared_miss_fraction
     if drift > 0:
         fraction += exp(-capacity / drift)

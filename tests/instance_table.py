@@ -34,6 +34,12 @@ def matmul_instances() -> list[Instance]:
                 bytes_per_stage=(tile_m + tile_n) * tile_k * 2,
                 fixed_bytes=consumers * staged_tiles * 64 * min(tile_n, 64) * 2 + 2048,
                 max_stages=16,
+                bytes_per_part=_bytes_per_part(loader, tile_m // consumers, tile_n),
             )
         )
     return found
+
+
+def _bytes_per_part(loader: str, rows: int, tile_n: int) -> int:
+    """What a consumer sends to another block of its cluster: 64 rows of at most 128 columns."""
+    return rows * tile_n * 4 if loader == "tma" and rows == 64 and tile_n <= 128 else 0

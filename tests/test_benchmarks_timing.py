@@ -72,6 +72,25 @@ def test_a_hopeless_function_keeps_its_estimate() -> None:
     assert slow.median > 0.03
 
 
+def test_a_function_without_a_chance_is_stopped_early_and_the_first_never_is() -> None:
+    yardstick, fast, close, slow = time_interleaved(
+        [
+            lambda: time.sleep(0.004),
+            lambda: time.sleep(0.001),
+            lambda: time.sleep(0.001),
+            lambda: time.sleep(0.006),
+        ],
+        device="cpu",
+        seconds=0.08,
+        min_repetitions=20,
+        stop_early=True,
+    )
+    assert yardstick.repetitions == fast.repetitions == 20
+    assert close.repetitions >= 5
+    assert 3 <= slow.repetitions < 20
+    assert slow.median > 0.006
+
+
 def test_repetitions_stay_within_their_bounds() -> None:
     timing = time_function(lambda: None, device="cpu", seconds=1.0, max_repetitions=7)
     assert timing.repetitions == 7

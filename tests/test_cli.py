@@ -15,8 +15,10 @@ import torch
 from sample_records import make_record, make_row
 
 import tk
-from tk import cli, runtime
+from tk import cli, runtime, tuning
 from tk.benchmarks.record import OK, PREDICTED, WRONG, Record, Result
+from tk.schedulers import Device, GemmProblem, Plan, plan_gemm
+from tk.schedulers.store import Measured, TuningEnvironment
 
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is visible")
 
@@ -237,10 +239,98 @@ def test_bench_on_a_gpu_measures_against_cublas(
     assert set(record.host_call_seconds) == {"tk.matmul", "torch.matmul"}
 
 
+def test_a_plan_is_saved_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    options = ["--layout", "nn", "--device", "host", "--json", str(path)]
+    assert run("plan", "gemm", "40", "24", "64", *options) == 0
+    assert "host" in capsys.readouterr().out
+    plan = Plan.load(path)
+    a, b = torch.randn(40, 64).bfloat16(), torch.randn(64, 24).bfloat16()
+    assert plan == tk.plan_matmul(a, b)
+    assert torch.equal(tk.matmul(a, b, plan=plan), tk.matmul(a, b))
+    assert "cannot write" in mistake(
+        capsys, 2, "plan", "gemm", "8", "8", "8", "--json", "/no/such/folder/plan.json"
+    )
+
+
+def keep_a_winner() -> Path:
+    """Stores a tuned plan, of a device that is not here."""
+    table, h200 = runtime.instances("host"), Device.named("h200")
+    plan = plan_gemm(GemmProblem(512, 4096, 4096), h200, table)
+    environment = TuningEnvironment.of(
+        h200, table, library="0.1", driver="580.65", cuda="13.0", torch="2.9"
+    )
+    store = tuning.store()
+    assert store is not None
+    path = store.put(environment, plan.problem, plan.choice, Measured.now(1e-4, 1.25e-4, 24))
+    assert path is not None
+    return path
+
+
+def test_stored_winners_are_listed_and_removed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TK_CACHE_DIR", str(tmp_path / "cache"))
+    assert run("tune", "list") == 0
+    assert "no tuned plans in" in capsys.readouterr().out
+    assert run("doctor") == 0
+    assert "none (tk tune makes them)" in " ".join(capsys.readouterr().out.split())
+    path = keep_a_winner()
+    assert run("tune", "list") == 0
+    text = capsys.readouterr().out
+    for words in ("h200", "driver 580.65", "4096 x 4096 bf16->bf16 a[k] b[k]", "1.250x as fast"):
+        assert words in text
+    assert "not used here" in text and "tk tune clear removes" in text
+    assert run("doctor") == 0
+    shown = "".join(capsys.readouterr().out.split())
+    assert f"{tmp_path / 'cache' / 'plans'},0forthisenvironmentof1;remove:tktuneclear" in shown
+    assert run("tune", "clear") == 0
+    assert "1 removed" in capsys.readouterr().out
+    assert not path.exists() and not path.parent.exists()
+
+
+def test_a_stored_winner_that_cannot_be_used_is_one_warning(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TK_CACHE_DIR", str(tmp_path))
+        path = keep_a_winner()
+    path.write_text("{")
+    shown = in_subprocess("tune", "list", TK_CACHE_DIR=str(tmp_path))
+    assert shown.returncode == 0 and "no tuned plans" in shown.stdout
+    assert shown.stderr.count(str(path)) == 1
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_tune_stores_what_wins(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    store: bool,
+) -> None:
+    """On the host, in place of a GPU."""
+    monkeypatch.setenv("TK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("tk.cli_planning.measuring_device", lambda *_: torch.device("cpu"))
+    options = ["--shapes", "128x128x64,64x64x64", "--layouts", "nt", "--seconds", "0.001"]
+    options += ["--candidates", "3"] + ([] if store else ["--no-store"])
+    assert run("tune", "gemm", *options) == 0
+    text = capsys.readouterr().out
+    assert "Winners" in text and "over the model's choice" in text
+    stored = list((tmp_path / "plans").rglob("*.json")) if store else []
+    assert len(stored) == (2 if store else 0)
+    assert (f"2 stored in {tmp_path}" if store else "nothing was stored") in text
+
+
 @pytest.mark.gpu
-def test_tune_on_a_gpu_measures_plans(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_tune_on_a_gpu_measures_plans(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TK_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "measurements.json"
     options = ["--shapes", "1024", "--layouts", "nt", "--candidates", "4", "--seconds", "0.002"]
     assert run("tune", "gemm", *options, "--measurements", str(path)) == 0
     assert "the chosen plan's time over the best" in capsys.readouterr().out
     assert len(json.loads(path.read_text())["measurements"]) == 4
+    assert run("tune", "list") == 0
+    text = capsys.readouterr().out
+    assert "(used here)" in text and "1024 x 1024 x 1024" in text
+    assert run("doctor") == 0
+    assert "1 for this environment of 1" in " ".join(capsys.readouterr().out.split())

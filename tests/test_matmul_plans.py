@@ -14,6 +14,7 @@ from matmul_inputs import assert_no_worse_than_torch, random
 import tk
 from tk import runtime
 from tk.schedulers import Device, GemmProblem, Instance, Order, Plan, plan_gemm
+from tk.schedulers.walk import cluster_grid
 
 NAN = float("nan")
 ORDERS = (
@@ -24,6 +25,7 @@ ORDERS = (
     Order("grouped_n", 3),
     Order("snake"),
     Order("hilbert"),
+    Order("morton"),
 )
 
 
@@ -48,10 +50,12 @@ def legal(plan: Plan, **changes: object) -> Plan | None:
 
 
 def splits_of(plan: Plan, most: int) -> Iterator[Plan]:
+    """Split products that meet in memory, and those that meet in a cluster."""
     for splits in range(1, most + 1):
-        changed = legal(plan, splits=splits)
-        if changed is not None:
-            yield changed
+        for together in (False, True):
+            changed = legal(plan, splits=splits, cluster=(1, 1), splits_in_cluster=together)
+            if changed is not None:
+                yield changed
 
 
 def into_nan(a: torch.Tensor, b: torch.Tensor, plan: Plan, **options: object) -> torch.Tensor:
@@ -71,6 +75,36 @@ def test_every_order_fills_every_tile(device: str, order: Order, tiles: tuple[in
     a, b = random((m, 16), device=device), random((16, n), "transposed", device=device)
     plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=1, order=order)
     assert_no_worse_than_torch(into_nan(a, b, plan), a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", [(2, 2), (3, 3), (1, 7), (13, 5), (17, 1)], ids=str)
+def test_no_width_of_bands_and_no_cluster_leaves_a_tile_out(
+    device: str, tiles: tuple[int, int]
+) -> None:
+    """NVIDIA/cutlass #3497: tiles at the end of a rounded grid were never computed."""
+    a, b = random((64, 8), device=device), random((8, 64), "transposed", device=device)
+    small = min(
+        (i for i in instances_for(a, b) if i.loader == "tma"),
+        key=lambda i: (i.tile_m * i.tile_n, i.tile_k),
+    )
+    m, n = tiles[0] * small.tile_m - 8, tiles[1] * small.tile_n - 8
+    a, b = random((m, 16), device=device), random((16, n), "transposed", device=device)
+    plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=1, swapped=False)
+    bands = [Order(kind, width) for kind in ("grouped_m", "grouped_n") for width in range(1, 9)]
+    expected = None
+    for order in (*bands, Order("snake"), Order("hilbert"), Order("morton")):
+        for cluster in ((1, 1), (2, 1), (1, 2)):
+            for workers in (1, 7, 132):
+                size, (rows, cols) = cluster[0] * cluster[1], cluster_grid(*tiles, cluster)
+                grid = min(max(workers // size, 1), rows * cols) * size
+                changed = legal(plan, order=order, cluster=cluster, grid=grid)
+                if changed is not None:
+                    result = into_nan(a, b, changed)
+                    expected = result if expected is None else expected
+                    assert torch.equal(result, expected)
+    assert expected is not None
+    assert_no_worse_than_torch(expected, a, b)
 
 
 def test_every_instance_and_cluster_is_right(device: str) -> None:
@@ -134,6 +168,7 @@ def test_a_split_product_is_the_same_bits_every_time(device: str) -> None:
     stream = cuda.Stream() if device == "cuda" else None
     plans = list(splits_of(tk.plan_matmul(a, b), 8))
     assert {plan.splits for plan in plans} >= {1, 2, 3, 8}
+    assert {plan.splits for plan in plans if plan.splits_in_cluster} >= {2, 3, 8}
     for plan in plans:
         results = []
         for _ in range(calls):
@@ -162,6 +197,60 @@ def test_batched_splits(device: str) -> None:
     a, b = random((3, 40, 520), device=device), random((3, 520, 24), device=device)
     for plan in splits_of(tk.plan_matmul(a, b), 3):
         assert_no_worse_than_torch(into_nan(a, b, plan), a, b)
+
+
+def test_every_instance_sums_its_splits_in_a_cluster(device: str) -> None:
+    """Cut tiles in each direction, K of eight tiles and a bit; with and without an epilogue, and
+    exchanged. The depth leaves room for the parts."""
+    bias = torch.randn(264, device=device)
+    found = set()
+    for kind in ("dense", "transposed"):
+        a = random((150, 1096), device=device)
+        b = random((1096, 264), kind, device=device)
+        plan = tk.plan_matmul(a, b).replace(cluster=(1, 1))
+        for swapped in (False, True):
+            for instance in instances_for(a, b):
+                for splits in (2, 3, 8):
+                    made = legal(
+                        plan,
+                        instance=instance,
+                        swapped=swapped,
+                        splits=splits,
+                        splits_in_cluster=True,
+                    )
+                    if made is None:
+                        continue
+                    found.add((instance.tile, splits))
+                    memory = made.instance.fixed_bytes + made.num_stages * instance.bytes_per_stage
+                    memory += (splits - 1) * instance.bytes_per_part
+                    assert memory <= made.device.shared_memory_per_block
+                    assert_no_worse_than_torch(into_nan(a, b, made), a, b)
+                    options = {"bias": bias, "activation": "silu"}
+                    assert_no_worse_than_torch(into_nan(a, b, made, **options), a, b, **options)
+    assert {tile for tile, _ in found} >= {"128x16x128", "128x64x128", "64x64x128", "128x128x64"}
+    assert ("128x128x64", 8) not in found, "seven parts of 32 KiB leave no room for two stages"
+
+
+def test_a_cluster_of_splits_shares_nothing_else() -> None:
+    a, b = random((100, 2048), device="cpu"), random((2048, 64), "transposed", device="cpu")
+    small = min(instances_for(a, b), key=lambda i: (i.tile_m * i.tile_n, i.tile_k))
+    plan = tk.plan_matmul(a, b).replace(instance=small, cluster=(1, 1), splits=4)
+    together = plan.replace(splits_in_cluster=True)
+    assert together.grid % 4 == 0
+    assert Plan.from_dict(together.to_dict()) == together
+    for change, text in (
+        ({"splits": 1}, "splits is 1; splits_in_cluster takes 2 to 8"),
+        ({"splits": 9}, "splits is 9; splits_in_cluster takes 2 to 8"),
+        ({"cluster": (2, 1)}, r"splits_in_cluster needs cluster \(1, 1\) and no dynamic"),
+        ({"dynamic": True}, r"splits_in_cluster needs cluster \(1, 1\) and no dynamic"),
+        ({"grid": 4 * together.grid}, "splits_in_cluster needs a block a split"),
+        ({"splits_in_cluster": 1}, "splits_in_cluster is 1; needs True or False"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            together.replace(**change)
+    wide = [i for i in instances_for(a, b) if i.bytes_per_part == 0]
+    with pytest.raises(ValueError, match="cannot sum the splits of a tile in a cluster"):
+        together.replace(instance=wide[0])
 
 
 def test_a_plan_is_the_one_a_call_uses(device: str) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import pickle
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import process_time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from instance_table import matmul_instances
 
-from tk.schedulers import Choice, Device, GemmProblem, Order, Prediction
+from tk.schedulers import Choice, Device, GemmProblem, Order, Prediction, choose, plan_gemm
 from tk.schedulers.choose import Group, family_named, rank
+from tk.schedulers.gemm import GemmProspects
 
 INSTANCES = matmul_instances()
 H200 = Device.named("h200")
@@ -33,6 +39,9 @@ class Claims:
 
     def table_orders(self) -> Sequence[Order]:
         return [order for order in self.microseconds if order.needs_table]
+
+    def seconds(self, order: Order) -> float:
+        return self.microseconds[order] * 1e-6
 
     def choice(self, order: Order) -> Choice:
         return Choice(INSTANCES[0], 4, (1, 1), order, 1, self.grid)
@@ -126,3 +135,100 @@ def test_an_exchange_that_a_direct_tile_matches_is_not_tried() -> None:
         # 128 x 256 exchanged covers what 256 x 128 does, with a slower output.
         assert not (choice.swapped and choice.instance.tile in ("128x256x64", "128x128x64"))
     assert not any(choice.swapped for choice in choices(512, 4096, 4096))
+
+
+SUITE = [(4096, 4096, k) for k in (64, 256, 1024)] + [(size,) * 3 for size in (4096, 8192, 16384)]
+SUITE += [
+    (m, n, k)
+    for n, k in ((4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (128256, 4096))
+    for m in (1, 16, 128, 512, 2048, 8192)
+]
+SUITE += [(1000, 1000, 1000), (4104, 4088, 4072), (3000, 5000, 7000), (8192, 28672, 8192)]
+
+
+def assert_best_is_first_of_all(problem: GemmProblem, device: Device, keep: int = 8) -> None:
+    """What planning finds by making a few groups is what ranking all of them puts first."""
+    family = family_named("gemm")
+    groups, _ = family.groups(problem, device, INSTANCES)
+    prospects = family.prospects(problem, device, INSTANCES)
+    assert len(groups) == len(prospects.bounds)
+    for group, bound in zip(groups, prospects.bounds, strict=True):
+        assert bound <= group.floor()
+    found = choose.best(prospects, keep)
+    ranked = rank(groups, keep)
+    assert found is not None and found.choice == ranked[0].choice
+    assert found.prediction == ranked[0].prediction
+
+
+@pytest.mark.parametrize("majors", ["kk", "kn", "mk", "mn"])
+def test_the_quick_choice_is_that_of_ranking_everything(majors: str) -> None:
+    for shape in SUITE:
+        problem = GemmProblem(*shape, a_major=majors[0], b_major=majors[1])
+        assert_best_is_first_of_all(problem, H200)
+
+
+sizes = st.one_of(st.integers(1, 64), st.integers(1, 20000), st.sampled_from((4096, 8192)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes,
+    sizes,
+    st.one_of(st.just(0), sizes),
+    st.sampled_from((1, 1, 3)),
+    st.sampled_from(("tma", "gather")),
+    st.sampled_from(("bf16", "fp32")),
+    st.sampled_from(Device.names()),
+    st.sampled_from((1, 8)),
+)
+def test_the_quick_choice_is_right_for_any_problem(
+    m: int, n: int, k: int, batch: int, loader: str, out_dtype: str, device: str, keep: int
+) -> None:
+    problem = GemmProblem(m, n, k, batch, loader=loader, out_dtype=out_dtype)
+    assert_best_is_first_of_all(problem, Device.named(device), keep)
+
+
+def test_few_groups_are_made_for_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    real = GemmProspects.group
+    monkeypatch.setattr(
+        GemmProspects, "group", lambda self, index: made.append(index) or real(self, index)
+    )
+    for m in (1, 16, 128):
+        made.clear()
+        prospects = GemmProspects(GemmProblem(m, 4096, 4096), H200, INSTANCES)
+        choose.best(prospects, 8)
+        assert len(prospects.bounds) > 100 and len(made) < 25, m
+
+
+def test_a_plan_is_made_once_for_a_device_and_a_table() -> None:
+    problem = GemmProblem(517, 4096, 4096)
+    first = plan_gemm(problem, H200, INSTANCES)
+    assert plan_gemm(replace(problem), H200, tuple(INSTANCES)) is first
+    other = plan_gemm(problem, H200, INSTANCES[:-1])
+    assert other is not first and other == first
+    faster = replace(H200, clock_hz=2.5e9)
+    assert plan_gemm(problem, faster, INSTANCES).device is faster
+    changed = [replace(INSTANCES[0], fixed_bytes=4096), *INSTANCES[1:]]
+    assert plan_gemm(problem, H200, changed) is not first
+
+
+def test_looking_up_a_plan_takes_two_microseconds() -> None:
+    """1.3 us; on a slower or busier machine, less than 60 calls of a function that does nothing."""
+    table, problem = tuple(INSTANCES), GemmProblem(512, 4096, 4096)
+    plan_gemm(problem, H200, table)
+
+    def fastest(work: Callable[[], object]) -> float:
+        return min(timeit.repeat(work, timer=process_time, number=2000, repeat=20)) / 2000
+
+    assert fastest(lambda: plan_gemm(problem, H200, table)) < max(2e-6, 60 * fastest(lambda: None))
+
+
+def test_runners_up_are_ranked_when_they_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_gemm(GemmProblem(519, 4096, 4096), H200, INSTANCES)
+    copied = pickle.loads(pickle.dumps(plan))
+    assert copied == plan and list(copied.alternatives) == list(plan.alternatives)
+    monkeypatch.setattr("tk.schedulers.plan.rank", None)  # a second time would fail
+    assert len(plan.alternatives) >= 7 and plan.alternatives[0].choice != plan.choice
+    assert len(plan.alternatives[:3]) == 3
+    assert any("fp16" in entry.reason for entry in plan.rejected)

@@ -290,6 +290,9 @@ def test_a_gather_instance_stands_in_where_no_tma_one_fits() -> None:
         (lambda r: r["choice"].update(splits=10**6), "splits is 1000000"),
         (lambda r: r["problem"].update(colour="red"), "unknown fields: colour"),
         (lambda r: r.update(alternatives=3), "malformed"),
+        (lambda r: r["prediction"].update(seconds="long"), "malformed: 'long' is no number"),
+        (lambda r: r["prediction"].update(parts=[1]), "malformed"),
+        (lambda r: r.update(measured=[]), "malformed"),
     ],
 )
 def test_a_damaged_record_is_refused_by_name(damage: object, message: str) -> None:
@@ -300,15 +303,17 @@ def test_a_damaged_record_is_refused_by_name(damage: object, message: str) -> No
 
 
 def test_planning_is_quick() -> None:
+    """0.7 ms in the middle, 9 ms at most; for a device of which nothing is remembered."""
     times = []
     for shape in SHAPES:
+        unknown = replace(H200, name="unknown")
         start = process_time()  # not of what else the machine does
-        plan(*shape)
+        plan(*shape, device=unknown)
         times.append(process_time() - start)
-    assert sorted(times)[len(times) // 2] < 0.03
+    assert sorted(times)[len(times) // 2] < 0.005
 
 
-def test_planning_imports_neither_torch_nor_the_binding() -> None:
+def test_planning_imports_no_torch_and_needs_no_binding() -> None:
     import tk.schedulers
 
     for path in Path(tk.schedulers.__file__).parent.glob("*.py"):
@@ -318,4 +323,57 @@ def test_planning_imports_neither_torch_nor_the_binding() -> None:
                 names = [node.module or ""]
             for name in names:
                 ours = name.startswith("tk.schedulers.")
+                if path.name == "l2.py" and name == "tk._binding":
+                    continue  # where it is there; test_schedulers_l2.py does without
                 assert ours or name.split(".")[0] in (*sys.stdlib_module_names, "rich"), path
+
+
+def test_a_plan_is_saved_and_loaded(tmp_path: Path) -> None:
+    one, path = plan(4096, 4096, 4096), tmp_path / "plan.json"
+    for each in (one, one.replace(splits=2)):
+        each.save(path)  # and once more, over the first
+        loaded = Plan.load(path)
+        assert loaded == each and loaded.text == each.text
+        assert list(loaded.alternatives) == list(each.alternatives)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_the_text_of_a_plan_is_its_record() -> None:
+    one = plan(512, 4096, 4096)
+    record = json.loads(one.text)
+    shown = json.loads(json.dumps(one.to_dict()))
+    del shown["measured"]
+    assert record == {**shown, "alternatives": [], "rejected": []}
+    assert Plan.from_dict(record) == one
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no JSON, or was cut off"),
+        (b'{"version": 1, "family": "ge', "is no JSON, or was cut off"),
+        (b"\xff\xfe", "is no JSON, or was cut off"),
+        (b"[" * 100_000, "is no JSON, or was cut off"),
+        (b"[1, 2]", "no plan record"),
+        (b'{"schema": 1, "rows": []}', "no plan record"),
+        (b'{"version": 2}', "has version 2; this library reads 1"),
+        (b'{"version": 1}', "lacks 'family'"),
+        (b'{"version": 1, "family": "gemm", "problem": 3}', "malformed"),
+    ],
+)
+def test_a_file_that_is_no_plan_gives_one_line_that_names_it(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        Plan.load(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_plan_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.json", tmp_path):
+        with pytest.raises(OSError, match=str(path)):
+            Plan.load(path)
+    with pytest.raises(OSError, match="no folder"):
+        plan(1, 1, 1).save(tmp_path / "no folder" / "plan.json")

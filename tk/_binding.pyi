@@ -1,4 +1,4 @@
-"""Opens the kernel libraries of tk and calls them (cpp/bindings)."""
+"""Opens the kernel libraries of tk and calls them; replays an L2 cache (cpp/bindings)."""
 
 from collections.abc import Sequence
 from typing import final
@@ -60,6 +60,7 @@ class MatmulCall:
         device: int,
         swapped: int = 0,
         dynamic: int = 0,
+        splits_in_cluster: int = 0,
     ) -> None: ...
     @property
     def workspace_bytes(self) -> int: ...
@@ -81,3 +82,30 @@ class MatmulCall:
 
         Raises RuntimeError with the library's words.
         """
+
+def replay_l2(
+    *,
+    order_kind: int,
+    order_param: int,
+    order_table: Sequence[int],
+    rows: int,
+    cols: int,
+    batch: int,
+    splits: int,
+    k_tiles: int,
+    k_step: int,
+    a_bytes: int,
+    b_bytes: int,
+    out_bytes: int,
+    sum_bytes: int,
+    delays: Sequence[int],
+    near: Sequence[int],
+    partitions: int,
+    capacity: int,
+    by_wave: bool,
+) -> tuple[list[int], list[int], list[list[int]]]:
+    """tk.schedulers.l2_reference.replay, compiled: takes the fields of its L2Work.
+
+    Returns those of its L2Counts in three parts: loads, sums and outputs, waves. Raises ValueError
+    when a number is out of range.
+    """

@@ -1,5 +1,5 @@
-"""The command line: ``tk doctor``, ``tk plan``, ``tk bench``, ``tk tune``, ``tk report``,
-``tk new``, ``tk flags``.
+"""The command line: ``tk doctor``, ``tk plan``, ``tk bench``, ``tk tune``,
+``tk schedule``, ``tk report``, ``tk new``, ``tk flags``.
 
 Exit codes: 0, 1 when something failed (a wrong result, a file that cannot be read), 2 for
 arguments that make no sense; the message is then one line on standard error.
@@ -67,7 +67,7 @@ def make_console() -> Console:
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands; each sets ``run(options, console) -> exit code``."""
     import tk
-    from tk import cli_bench, cli_doctor, cli_extend, cli_gemm, cli_report
+    from tk import cli_bench, cli_doctor, cli_extend, cli_gemm, cli_report, cli_schedule
 
     parser = _Parser(prog="tk", description="Hopper kernels: what is here, plans, measurements.")
     parser.add_argument("--version", action="version", version=f"tk-cute {tk.__version__}")
@@ -77,6 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     cli_doctor.add_parser(commands)
     cli_gemm.add_parsers(commands)
     cli_bench.add_parser(commands)
+    cli_schedule.add_parser(commands)
     cli_report.add_parser(commands)
     cli_extend.add_parsers(commands)
     return parser

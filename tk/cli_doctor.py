@@ -39,6 +39,7 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     usable = _libraries(table, remedies)
     table.add_section()
     _extensions(table)
+    _tuned_plans(table)
     table.add_section()
     _rivals(table)
     table.add_section()
@@ -119,6 +120,21 @@ def _rivals(table: Table) -> None:
     table.add_row("rivals to measure", here or "none")
     if absent:
         table.add_row("not installed", f"{absent} (tk bench rivals says how to get them)")
+
+
+def _tuned_plans(table: Table) -> None:
+    """A row about the store of tuned plans."""
+    from tk import tuning
+    from tk.cli_tune import environments_here
+
+    store = tuning.store()
+    if store is None:
+        table.add_row("tuned plans", "cannot be stored: no home folder is known (TK_CACHE_DIR)")
+        return
+    total = sum(1 for _ in store.entries())
+    here = sum(store.count(environment) for environment in set(environments_here()))
+    found = f"{here} for this environment of {total}; remove: tk tune clear"
+    table.add_row("tuned plans", f"{store.root}, {found if total else 'none (tk tune makes them)'}")
 
 
 def _gpus(table: Table, remedies: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""``tk plan gemm`` and ``tk tune gemm``."""
+"""``tk plan gemm`` and the options of ``tk tune gemm``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from tk import cli_tune
 from tk.cli_common import CommandError, check_writable, in_words
-from tk.cli_measure import add_common, progress_bar, save_record
+from tk.cli_measure import add_common
 from tk.cli_planning import (
+    add_families,
     add_family,
+    add_gemm,
     add_product,
     duration,
-    measuring_device,
     plan_of,
     size,
 )
@@ -26,48 +28,35 @@ def add_parsers(commands: Commands) -> None:
     """Adds both commands."""
     plan = add_family(commands, "plan", "how a product would be run, and why")
     add_product(plan)
+    plan.add_argument(
+        "--json", metavar="FILE", help="save the plan; tk.schedulers.Plan.load reads it"
+    )
     plan.set_defaults(run=_plan)
 
-    tune = add_family(commands, "tune", "measure many plans of each shape on this GPU")
+    tuning = add_families(commands, "tune", "measure many plans of each shape, keep the fastest")
+    cli_tune.add_store_parsers(tuning)
+    tune = add_gemm(tuning, "measure many plans of each shape on this GPU")
     add_common(tune)
     tune.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
     tune.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
     tune.add_argument(
         "--measurements", metavar="FILE", help="write the flat list of measurements as JSON"
     )
-    tune.set_defaults(run=_tune)
+    tune.add_argument(
+        "--no-store", action="store_true", help="do not keep the fastest for tk.matmul to use"
+    )
+    tune.set_defaults(run=cli_tune.tune)
 
 
 def _plan(options: argparse.Namespace, console: Console) -> int:
     from tk.reports.plan import render
 
-    console.print(render(plan_of(options), console))
-    return 0
-
-
-def _tune(options: argparse.Namespace, console: Console) -> int:
-    from tk.benchmarks import sweep
-    from tk.reports.show import render
-
     check_writable(options.json)
-    check_writable(options.measurements)
-    cuda = measuring_device(options.device, console)
-    if cuda is None:
-        raise CommandError("no GPU is visible: plans can only be measured on one")
-    settings = sweep.Settings(
-        options.shapes or sweep.default_shapes(),
-        options.layouts,
-        options.dtype,
-        seconds=options.seconds,
-        candidates=options.candidates,
-    )
-    with progress_bar(console, "measuring plans") as report:
-        record = sweep.run(settings, cuda, progress=report)
-    console.print(render(record, console))
-    save_record(record, options.json, console)
-    if options.measurements is not None:
+    plan = plan_of(options)
+    console.print(render(plan, console))
+    if options.json is not None:
         try:
-            sweep.save_measurements(record, options.measurements)
+            plan.save(options.json)
         except OSError as error:
             raise CommandError(in_words(error)) from error
-    return 1 if record.wrong_rows() else 0
+    return 0

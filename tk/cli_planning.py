@@ -22,8 +22,17 @@ DTYPES = ("bf16", "fp16")
 
 def add_family(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     """The parser of ``tk NAME gemm``; other families of kernels will stand beside it."""
+    return add_gemm(add_families(commands, name, text), text)
+
+
+def add_families(commands: Commands, name: str, text: str) -> Commands:
+    """The families of ``tk NAME``, where a command has more beside them."""
     command = commands.add_parser(name, help=text)
-    families = command.add_subparsers(dest="family", metavar="FAMILY", required=True)
+    return command.add_subparsers(dest="family", metavar="FAMILY", required=True)
+
+
+def add_gemm(families: Commands, text: str) -> argparse.ArgumentParser:
+    """The matrix product's parser among them."""
     return families.add_parser("gemm", help="the matrix product", description=text)
 
 

@@ -42,6 +42,7 @@ py::dict instance_dict(const tk_matmul_instance& instance, int index) {
     entry["bytes_per_stage"] = instance.bytes_per_stage;
     entry["fixed_bytes"] = instance.fixed_bytes;
     entry["max_stages"] = instance.max_stages;
+    entry["bytes_per_part"] = instance.bytes_per_part;
     return entry;
 }
 
@@ -105,7 +106,8 @@ MatmulCall make_call(const Library& library, int64_t m, int64_t n, int64_t k, in
                      const Strides& out_strides, int64_t bias_stride, int c_dtype, int bias_dtype,
                      int out_dtype, int activation, float alpha, float beta, int instance,
                      int num_stages, int cluster_m, int cluster_n, int order_kind, int order_param,
-                     int splits, int grid, int device, int swapped, int dynamic) {
+                     int splits, int grid, int device, int swapped, int dynamic,
+                     int splits_in_cluster) {
     const auto& [am, ak, ab] = a_strides;
     const auto& [bk, bn, bb] = b_strides;
     const auto& [cm, cn, cb] = c_strides;
@@ -135,7 +137,8 @@ MatmulCall make_call(const Library& library, int64_t m, int64_t n, int64_t k, in
                                                  .grid = grid,
                                                  .device = device,
                                                  .swapped = swapped,
-                                                 .dynamic = dynamic});
+                                                 .dynamic = dynamic,
+                                                 .splits_in_cluster = splits_in_cluster});
 }
 
 }  // namespace
@@ -156,7 +159,8 @@ void bind_matmul(py::module_& module) {
              py::arg("out_dtype"), py::arg("activation"), py::arg("alpha"), py::arg("beta"),
              py::arg("instance"), py::arg("num_stages"), py::arg("cluster_m"), py::arg("cluster_n"),
              py::arg("order_kind"), py::arg("order_param"), py::arg("splits"), py::arg("grid"),
-             py::arg("device"), py::arg("swapped") = 0, py::arg("dynamic") = 0)
+             py::arg("device"), py::arg("swapped") = 0, py::arg("dynamic") = 0,
+             py::arg("splits_in_cluster") = 0)
         .def_property_readonly("workspace_bytes", &MatmulCall::workspace_bytes)
         .def_property_readonly("num_counters", &MatmulCall::num_counters)
         .def("__call__", &MatmulCall::operator(), py::arg("a"), py::arg("b"), py::arg("c"),

@@ -118,6 +118,7 @@ std::string check(const problem& p) {
     problem.order_kind = p.number("order", 0), problem.order_param = p.number("param", 1);
     problem.splits = p.number("splits", 1), problem.grid = p.number("grid", 4);
     problem.dynamic = p.number("dynamic", 0);
+    problem.splits_in_cluster = p.number("splits_in_cluster", 0);
     tk_matmul_pointers pointers{};
     pointers.a = a.storage.data(), pointers.b = b.storage.data(), pointers.out = out.storage.data();
     if (p.number("bias", 0)) pointers.bias = bias.data();
@@ -131,7 +132,11 @@ std::string check(const problem& p) {
     std::vector<float> workspace(tiles * size_t(problem.splits * info.tile_m * info.tile_n),
                                  std::numeric_limits<float>::quiet_NaN());
     std::vector<int> counters(tiles * size_t(consumers) + 1, 0);
-    pointers.workspace = workspace.data(), pointers.counters = counters.data();
+    if (problem.splits_in_cluster) {
+        problem.grid = int(tiles) * problem.splits;  // and no memory beside the operands
+    } else {
+        pointers.workspace = workspace.data(), pointers.counters = counters.data();
+    }
 
     for (int run = 0; run < p.number("runs", 1); ++run) {
         tk::matmul_runner<K, T>::run(problem, pointers);

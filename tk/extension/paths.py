@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-__all__ = ["CACHE_VARIABLE", "cmake_dir", "extension_cache_dir", "include_dir"]
+from tk.user_cache import CACHE_VARIABLE, user_cache_dir
 
-CACHE_VARIABLE = "TK_CACHE_DIR"
+__all__ = ["CACHE_VARIABLE", "cmake_dir", "extension_cache_dir", "include_dir"]
 
 
 def _installed() -> Path:
@@ -33,8 +32,4 @@ def cmake_dir() -> Path:
 def extension_cache_dir() -> Path:
     """Where `tk.load` keeps what it compiled: $TK_CACHE_DIR/extensions, by default
     ~/.cache/tk/extensions ($XDG_CACHE_HOME is heeded). It may be removed at any time."""
-    given = os.environ.get(CACHE_VARIABLE)
-    if given:
-        return Path(given) / "extensions"
-    usual = os.environ.get("XDG_CACHE_HOME")
-    return (Path(usual) if usual else Path.home() / ".cache") / "tk" / "extensions"
+    return user_cache_dir() / "extensions"

@@ -66,8 +66,9 @@ def matmul(
         out: where to write: of the output's shape, bf16, fp16 or fp32, of any strides by which its
             elements do not overlap, in memory apart from all inputs. Not differentiable.
         out_dtype: torch.bfloat16, torch.float16 or torch.float32; default: out's dtype, else a's.
-        plan: how to run it, from `plan_matmul` or `tk.schedulers.plan_gemm`; default: the
-            scheduler's choice. A plan whose tile order is a table that is not on the device yet
+        plan: how to run it, from `plan_matmul`, `tk.schedulers.plan_gemm` or `Plan.load`; default:
+            a winner that `tk tune` stored, else the scheduler's choice (TK_TUNE says otherwise:
+            `tk.tuning`). A plan whose tile order is a table that is not on the device yet
             runs in another order while a graph is captured; the results are the same bits.
 
     Returns:

@@ -253,4 +253,5 @@ def _bound(backend: Backend, layout: Layout, plan: Plan, epilogue: Epilogue) -> 
         device=backend.index,
         swapped=int(plan.swapped),
         dynamic=int(plan.dynamic),
+        splits_in_cluster=int(plan.splits_in_cluster),
     )

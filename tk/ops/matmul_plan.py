@@ -8,29 +8,49 @@ from functools import lru_cache
 
 import torch
 
-from tk import runtime
+from tk import runtime, tuning
 from tk.errors import wrong_type, wrong_value
 from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION
 from tk.ops.matmul_layout import Layout, folded
 from tk.schedulers import GemmProblem, Plan, plan_gemm
 from tk.schedulers.problem import exchanged_majors
 
-__all__ = ["check_plan", "plan_for", "plan_from_text", "plan_to_text"]
+__all__ = ["check_plan", "forget_plans", "plan_for", "plan_from_text", "plan_to_text"]
 
 
 def plan_for(
     layout: Layout, dtype: torch.dtype, out_dtype: torch.dtype, backend: runtime.Backend
 ) -> tuple[Plan, Layout]:
-    """The scheduler's plan and the layout it is for: the batch folded into rows where possible."""
+    """The scheduler's plan and the layout it is for: the batch folded into rows where possible.
+
+    A winner that was measured before goes first (`tk.tuning`). What is planned once stays for the
+    life of the process: its results are the same bits at every call.
+    """
+    return _chosen(layout, dtype, out_dtype, backend.kind, backend.index)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(
+    layout: Layout, dtype: torch.dtype, out_dtype: torch.dtype, kind: str, index: int
+) -> tuple[Plan, Layout]:
     chosen = folded(layout)
-    return _planned(chosen.problem(dtype, out_dtype), backend.kind, backend.index), chosen
+    return _planned(chosen.problem(dtype, out_dtype), kind, index), chosen
 
 
 @lru_cache(maxsize=4096)
 def _planned(problem: GemmProblem, kind: str, index: int) -> Plan:
     where = torch.device("cpu") if kind == "host" else torch.device("cuda", index)
     backend = runtime.backend(where)
+    tuned = tuning.tuned_plan(problem, backend)
+    if tuned is not None:
+        return tuned
     return plan_gemm(problem, backend.device, backend.instances)
+
+
+def forget_plans() -> None:
+    """Forgets what was planned, e.g. after tuning. Calls that were prepared keep their plans."""
+    _chosen.cache_clear()
+    _planned.cache_clear()
 
 
 def check_plan(
@@ -73,6 +93,7 @@ def check_plan(
         _check_major("a", a_major, found.a_majors())
         _check_major("b", b_major, found.b_majors())
     memory = plan.num_stages * instance.bytes_per_stage + instance.fixed_bytes
+    memory += plan.choice.parts_received * instance.bytes_per_part
     limit = backend.device.shared_memory_per_block
     if memory > limit:
         raise wrong_value(

@@ -44,8 +44,18 @@ struct matmul {
         struct scratch_block {
             typename matmul_epilogue<T, TileN>::staging out[Consumers];
             int votes[Consumers];
+            semaphore parts_arrived[Consumers];
         };
     };
+    // Whether the splits of a tile may be a cluster, and the memory that a block then needs for
+    // each of the others: one part of a tile.
+    static constexpr bool sums_in_cluster = !gathers && rows == 64 && TileN <= 128;
+    static constexpr int64_t bytes_per_part = sums_in_cluster ? rows * TileN * 4 : 0;
+
+    static TK_DEVICE void init_scratch(typename layout::scratch_block& scratch) {
+        if constexpr (sums_in_cluster) init_semaphores(scratch.parts_arrived, Consumers, 1, "part");
+    }
+
     using a_source = std::conditional_t<gathers, gl_view<const T>,
                                         gl<T, 1, -1, -1, -1, typename layout::a_tile>>;
     using b_source = std::conditional_t<gathers, gl_view<const T>,
@@ -133,12 +143,27 @@ struct matmul {
             const tile_task& task = args.common;
             const coord at = {task.at.depth, task.at.row + part * rows, task.at.col};
             const auto& [config, tasks, a, b, epilogue] = args.g;
-            if (tasks.split.splits > 1 &&
-                !tasks.split.sum(product, task.split, task.tile * Consumers + part,
-                                 epilogue.rows - at.row, &args.scratch.votes[part], 1 + part)) {
+            if (tasks.split.splits > 1 && !has_sum(args, part, epilogue.rows - at.row)) {
                 return;  // another block adds this part to its own
             }
             epilogue.store(product, at, args.scratch.out[part], args.state.turn, 1 + part);
+        }
+
+        // Whether this block has the sum of all splits now.
+        template <class Args>
+        static TK_DEVICE bool has_sum(const Args& args, int part, int valid_rows) {
+            const tile_task& task = args.common;
+            const split_k& split = args.g.tasks.split;
+            auto& scratch = args.scratch;
+            if constexpr (sums_in_cluster) {
+                if (args.g.config.cluster.k > 1) {
+                    return split.sum_in_cluster(args.state.product, part, valid_rows,
+                                                reinterpret_cast<float*>(args.tail()),
+                                                scratch.parts_arrived[part]);
+                }
+            }
+            return split.sum(args.state.product, task.split, task.tile * Consumers + part,
+                             valid_rows, &scratch.votes[part], 1 + part);
         }
     };
 };

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define TK_ABI_VERSION 2
+#define TK_ABI_VERSION 3
 
 enum tk_dtype { TK_BF16 = 0, TK_FP16 = 1, TK_FP32 = 2 };
 enum tk_activation { TK_NONE = 0, TK_RELU = 1, TK_GELU = 2, TK_GELU_TANH = 3, TK_SILU = 4 };
@@ -27,6 +27,9 @@ typedef struct tk_matmul_instance {
     int64_t bytes_per_stage;  // shared memory of one stage of the input ring
     int64_t fixed_bytes;      // shared memory of everything else
     int max_stages;           // the barriers of the ring are an array of this length
+    // Shared memory for each of the other splits of a tile, if those are the blocks of a cluster;
+    // 0: they cannot be.
+    int64_t bytes_per_part;
 } tk_matmul_instance;
 
 typedef struct tk_matmul_problem {
@@ -45,6 +48,10 @@ typedef struct tk_matmul_problem {
     int swapped;
     // 1: a block takes the next task when it is free, not every grid-th. Clusters of one block.
     int dynamic;
+    // 1: the splits of a tile are the blocks of a cluster, 2 to 8, and their sum is formed in its
+    // shared memory. cluster_m and cluster_n are 1, and every tile has a cluster of its own: grid
+    // is tiles * splits.
+    int splits_in_cluster;
 } tk_matmul_problem;
 
 typedef struct tk_matmul_pointers {
@@ -59,8 +66,8 @@ typedef struct tk_matmul_pointers {
 int tk_abi_version(void);
 int tk_num_matmul_instances(void);
 int tk_get_matmul_instance(int index, tk_matmul_instance* out);
-// 0 without splits, but for the one counter of a dynamic plan. -1 (see tk_last_error) for a plan
-// with either that is illegal; tk_matmul checks every plan.
+// 0 without splits or with splits_in_cluster, but for the one counter of a dynamic plan. -1 (see
+// tk_last_error) for a plan with either that is illegal; tk_matmul checks every plan.
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem*);
 int64_t tk_matmul_num_counters(const tk_matmul_problem*);
 int tk_matmul(const tk_matmul_problem*, const tk_matmul_pointers*);

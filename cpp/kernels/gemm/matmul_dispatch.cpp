@@ -81,6 +81,13 @@ void check_plan(const tk_matmul_problem& p) {
           "grid must be a positive multiple of the cluster's blocks");
     check(p.splits >= 1 && p.splits <= (k_tiles > 1 ? k_tiles : 1),
           "splits must be between 1 and the number of K tiles");
+    if (p.splits_in_cluster) {
+        check(info.bytes_per_part > 0, "the instance cannot sum the splits of a tile in a cluster");
+        check(p.splits >= 2 && p.splits <= 8, "a cluster of splits has 2 to 8 blocks");
+        check(p.cluster_m * p.cluster_n == 1 && p.dynamic == 0,
+              "a cluster of splits shares no loads and draws no tasks");
+        check(p.grid == covered_tiles(p) * p.splits, "a cluster of splits has one tile");
+    }
     check(p.order_kind >= 0 && p.order_kind <= 5, "order_kind is not one of 0 to 5");
     const int64_t largest = (int64_t(1) << 31) - 1024;  // the corner of a last tile is an int
     check(p.m <= largest && p.n <= largest && p.k <= largest,
@@ -94,7 +101,9 @@ struct memory_needs {
 };
 memory_needs needs(const tk_matmul_problem& as_asked) {
     memory_needs result;
-    if (as_asked.splits <= 1 && as_asked.dynamic == 0) return result;
+    if (as_asked.splits_in_cluster || (as_asked.splits <= 1 && as_asked.dynamic == 0)) {
+        return result;
+    }
     const tk_matmul_problem p = exchanged(as_asked);
     check_plan(p);
     const tk_matmul_instance& info = entry_of(p).info;
@@ -155,8 +164,9 @@ int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
         tk::check(p->k >= 1, "k must be positive");
         tk::check(p->order_kind != tk::order_table || at->order_table != nullptr,
                   "order_kind 5 needs an order_table");
-        tk::check(p->splits == 1 || at->workspace != nullptr, "a split product needs a workspace");
-        tk::check((p->splits == 1 && !p->dynamic) || at->counters != nullptr,
+        const bool by_memory = p->splits > 1 && !p->splits_in_cluster;
+        tk::check(!by_memory || at->workspace != nullptr, "a split product needs a workspace");
+        tk::check((!by_memory && !p->dynamic) || at->counters != nullptr,
                   "a split or dynamic product needs counters");
         tk_matmul_pointers pointers = *at;
         if (p->swapped) std::swap(pointers.a, pointers.b);

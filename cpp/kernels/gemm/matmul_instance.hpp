@@ -64,7 +64,7 @@ struct matmul_runner {
                 static_cast<T*>(at.out), gl_shape(p.batch, p.m, p.n), strides(p.out_strides, 0));
         }
         const int k_tiles = int((p.k + K::tile_k - 1) / K::tile_k);
-        const cluster_shape cluster{p.cluster_m, p.cluster_n};
+        const cluster_shape cluster{p.cluster_m, p.cluster_n, p.splits_in_cluster ? p.splits : 1};
         g.tasks = {int(p.batch),
                    p.m,
                    p.n,
@@ -74,6 +74,7 @@ struct matmul_runner {
                    at.order_table,
                    split_k(p.splits, k_tiles, at.workspace, at.counters + (p.dynamic ? 1 : 0))};
         g.config = {p.num_stages, g.tasks.count(), cluster, p.dynamic ? at.counters : nullptr};
+        g.config.tail_bytes = int((cluster.k - 1) * K::bytes_per_part);
         if constexpr (!K::gathers) {  // what no other cluster reads need not stay in the cache
             const auto once = [&](int64_t batch_stride) {
                 return p.batch == 1 || batch_stride != 0;
@@ -96,6 +97,7 @@ struct matmul_runner {
         result.info.bytes_per_stage = template_type::bytes_per_stage;
         result.info.fixed_bytes = template_type::fixed_bytes;
         result.info.max_stages = K::max_stages;
+        result.info.bytes_per_part = K::bytes_per_part;
         result.run = &run;
         return result;
     }

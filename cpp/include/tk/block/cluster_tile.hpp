@@ -1,13 +1,15 @@
-// A cluster as a small grid of output tiles: its blocks take neighbouring tiles and share loads.
+// A cluster as a small grid of output tiles, whose blocks take neighbouring tiles and share loads;
+// or as the splits of one tile, whose blocks share nothing but the sum.
 #pragma once
 #include "tk/tile/group.hpp"
 
 TK_NAMESPACE_BEGIN
 
-// Rows x columns of blocks in a cluster; rank = row * columns + column.
+// Rows x columns of blocks in a cluster; rank = row * columns + column. Or `k` splits of one tile,
+// and then one row and one column; the rank is the number of the split.
 struct cluster_shape {
-    int m = 1, n = 1;
-    TK_HOST_DEVICE int blocks() const { return m * n; }
+    int m = 1, n = 1, k = 1;
+    TK_HOST_DEVICE int blocks() const { return m * n * k; }
 };
 
 // The calling block's place in its cluster, and with whom it shares loads.
@@ -21,6 +23,10 @@ struct cluster_tile {
     TK_DEVICE explicit cluster_tile(cluster_shape shape) {
         if (shape.blocks() == 1) return;
         const int rank = cluster::rank();
+        if (shape.k > 1) {
+            loader_mask = 1u << rank;
+            return;
+        }
         m = shape.n == 1 ? rank : rank / shape.n;
         n = rank - m * shape.n;
         const uint32_t row_mask = ((1u << shape.n) - 1u) << (m * shape.n);

@@ -12,7 +12,9 @@
 //   K::consumer::finish(args)   once a task
 //   K::num_consumer_warpgroups
 // and may give
-//   K::layout::scratch_block    shared memory outside the ring: args.scratch
+//   K::layout::scratch_block    shared memory outside the ring: args.scratch. config.tail_bytes of
+//                               it, as many as a launch needs, are at args.tail()
+//   K::init_scratch(scratch)    prepares the semaphores in it: by one warp, before all else
 //   K::layout::finish_block     memory for `finish` in the place of the input stages:
 //                               args.finish_block(), which waits until every consumer has released
 //                               its last stage. The next task's loads start when all have finished

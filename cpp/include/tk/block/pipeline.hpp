@@ -61,7 +61,7 @@ struct pipeline {
     // On the host: the shared memory that a launch needs. The finish block lies over the input
     // stages, and may be larger.
     static int64_t shared_bytes(const config_type& config) {
-        int64_t bytes = fixed_bytes;
+        int64_t bytes = fixed_bytes + config.tail_bytes;
         if constexpr (Stores) bytes += config.num_output_stages * bytes_per_output_stage;
         const int64_t stages = config.num_stages * bytes_per_stage;
         return bytes +
@@ -118,6 +118,8 @@ struct pipeline {
 
         TK_DEVICE input_block& input() const { return stages[stage]; }
         TK_DEVICE output_block& output() const { return outputs[output_stage]; }
+        // The `config.tail_bytes` after the ring.
+        TK_DEVICE char* tail() const { return reinterpret_cast<char*>(stages + num_stages); }
 
         // The stage read `InFlight` iterations ago may be loaded again: by one warp, for itself,
         // once its asynchronous reads are done. Lanes that read with ordinary loads must meet
@@ -164,9 +166,11 @@ struct pipeline {
                           reinterpret_cast<output_block*>(rings),
                           reinterpret_cast<input_block*>(stages)};
 
-        // Three warps prepare at once: one the barriers, one the descriptors, and each of those
-        // that work on tasks its first.
-        if (warp::groupid() == 1) {
+        // The warps prepare at once: one the descriptors, the others the barriers, the consumers
+        // those of the ring, and each that works on tasks its first.
+        if (warpgroup::groupid() != 0) {
+            init_ring(block, warp::groupid() - 4);
+        } else if (warp::groupid() == 1) {
             init_barriers(block);
         } else if (warp::groupid() == 2) {
             if constexpr (requires { K::producer::prefetch(g); }) K::producer::prefetch(g);
@@ -221,12 +225,19 @@ struct pipeline {
         }
     }
 
+    static TK_DEVICE void init_ring(const block_state& block, int warp) {
+        constexpr int readers = consumers * 4;
+        block.barriers.input.init_by(warp, readers, block.g.config.num_stages,
+                                     numbers::producer_arrivals, readers * block.place.num_loaders,
+                                     "full", "empty");
+        fence_semaphore_init();
+    }
+
     static TK_DEVICE void init_barriers(const block_state& block) {
         const auto& config = block.g.config;
         barrier_block& barriers = block.barriers;
-        const int readers = consumers * 4, loaders = block.place.num_loaders;
-        barriers.input.init(config.num_stages, numbers::producer_arrivals, readers * loaders,
-                            "full", "empty");
+        [[maybe_unused]] constexpr int readers = consumers * 4;
+        [[maybe_unused]] const int loaders = block.place.num_loaders;
         scheduler::init(barriers.tasks, config, task_readers);
         if constexpr (Stores) {
             barriers.output.ring.init(config.num_output_stages, readers, 1, "output full",
@@ -237,6 +248,7 @@ struct pipeline {
                             "drained");
             init_semaphores(&barriers.finish.finished, 1, readers * loaders, "finished");
         }
+        if constexpr (requires { K::init_scratch(block.scratch); }) K::init_scratch(block.scratch);
         fence_semaphore_init();
     }
 

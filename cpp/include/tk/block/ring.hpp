@@ -46,6 +46,15 @@ struct ring_barriers {
         init_semaphores(full, num_stages, writers, full_name);
         init_semaphores(empty, num_stages, readers, empty_name);
     }
+    // The same by `warps` warps, of which the caller is number `warp`.
+    TK_DEVICE void init_by(int warp, int warps, int num_stages, int writers, int readers,
+                           const char* full_name, const char* empty_name) {
+        TK_NO_UNROLL
+        for (int stage = warp; stage < num_stages; stage += warps) {
+            init_semaphore_at(full, stage, writers, full_name);
+            init_semaphore_at(empty, stage, readers, empty_name);
+        }
+    }
 };
 
 TK_NAMESPACE_END

@@ -1,5 +1,6 @@
 // Products split along K: which K tiles a split takes, and the sum of the parts, always in the
-// order of the splits, so that a result has the same bits on every run.
+// same order, so that a result has the same bits on every run. The parts meet in global memory, or
+// in the shared memory of a cluster whose blocks are the splits of one tile.
 #pragma once
 #include "tk/tile/group.hpp"
 
@@ -36,6 +37,29 @@ struct split_k {
         warpgroup::store_fragment(slots + split * floats, part, valid_rows);
         if (!warpgroup::arrive_last(counters + owner, splits, vote, barrier_id)) return false;
         warpgroup::sum_fragments(part, slots, splits, floats, valid_rows);
+        return true;
+    }
+
+    // The same between the blocks of a cluster, each of which has one task. Part `number` of the
+    // tile ends, with true, in block number % splits: `slots` there is shared memory for the parts
+    // of the other blocks, and `arrived` its semaphore of one arrival. No part but of 64 rows.
+    template <class R>
+    TK_DEVICE bool sum_in_cluster(R& part, int number, int valid_rows, float* slots,
+                                  semaphore& arrived) const {
+        constexpr int floats = R::rows * 4 * R::cols;
+        static_assert(R::rows == 16, "sum_in_cluster: a part has 64 rows, 16 of each warp");
+        const int owner = number % splits, rank = cluster::rank();
+        if (rank != owner) {
+            float* const slot = slots + (rank < owner ? rank : rank - 1) * floats;
+            warpgroup::send_fragment(slot, part, owner, arrived, valid_rows);
+            return false;
+        }
+        const int warps = valid_rows <= 0 ? 0 : valid_rows >= 64 ? 4 : (valid_rows + 15) / 16;
+        if (warpgroup::warpid() == 0) {
+            warp::expect_bytes(arrived, (splits - 1) * warps * (floats / 4) * int(sizeof(float)));
+        }
+        wait(arrived, 0);
+        warpgroup::add_fragments(part, slots, splits - 1, floats, valid_rows);
         return true;
     }
 };

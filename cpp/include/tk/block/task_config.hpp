@@ -16,6 +16,7 @@ struct lcf_config {
     // For table_scheduler: task numbers in global memory; see there.
     const int* table = nullptr;
     int table_length = 0;
+    int tail_bytes = 0;  // shared memory after the ring, for the kernel's own use: args.tail()
 };
 
 struct lcsf_config : lcf_config {

@@ -20,7 +20,7 @@ struct async_copy {
     char* memory = nullptr;        // shared memory of the block that gets it,
     int64_t address = 0;           // and where in it
     const char* source = nullptr;  // if it is another block's memory
-    int word = 0;                  // if it is a word that was told
+    std::vector<char> sent;        // what was sent from registers
     int64_t bytes = 0;
     barrier* completes = nullptr;
     // The log of a block, and the ticket in it: of what is written, and of what is read.

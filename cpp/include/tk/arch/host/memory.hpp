@@ -1,7 +1,7 @@
-// Register tiles parked in global memory, a shared tile eight columns at a time, and words in
-// shared memory, on the host.
+// Register tiles parked in global memory or sent to another block's shared memory, a shared tile
+// eight columns at a time, and words in shared memory, on the host.
 #pragma once
-#include "tk/arch/host/tile_access.hpp"
+#include "tk/arch/host/send.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -46,6 +46,34 @@ struct memory_ops {
         }
     }
 
+    // Sends a register tile to block `rank` of the cluster, into the memory that lies there where
+    // `dst` lies here, and completes its bytes at that block's semaphore, which must expect them:
+    // those of its warps that have a row below `valid_rows`. Asynchronous: nobody need wait here.
+    // The block there must not have exited.
+    template <class R>
+    static void send_fragment(float* dst, const R& src, int rank, semaphore& arrived,
+                              int valid_rows,
+                              const std::source_location where = std::source_location::current()) {
+        if (machine::sabotage::drops("send_fragment", where)) return;
+        for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+            machine::send(
+                dst + at, src.data + first, 16 * R::cols * int64_t(sizeof(float)), rank, arrived,
+                "send_fragment", +[] { return std::string("a part"); });
+        });
+    }
+    // Adds `parts` of them, `stride` floats apart in this block's memory, the first one first.
+    template <class R>
+    static void add_fragments(R& dst, const float* src, int parts, int stride, int valid_rows) {
+        for (int part = 0; part < parts; ++part, src += stride) {
+            for_fragments<R>(valid_rows, [&](int64_t at, int first) {
+                machine::note_bytes(
+                    src + at, 16 * R::cols * int64_t(sizeof(float)), false, "add_fragments",
+                    +[] { return std::string("a part"); });
+                for (int i = 0; i < 16 * R::cols; ++i) dst.data[first + i] += src[at + i];
+            });
+        }
+    }
+
     // A number for other warps, in a word of shared memory, and its reading, for lane 0; whoever
     // reads must be told by a semaphore or a barrier.
     static void put(int& word, int value) {
@@ -59,7 +87,7 @@ struct memory_ops {
     }
 
   private:
-    // f(offset in global memory, index into data) for each 16-row block of the calling warp.
+    // f(offset in memory, index into data) for each 16-row block of the calling warp.
     template <class R, class F>
     static void for_fragments(int valid_rows, F&& f) {
         const int warp = warp_index() % Warps;

@@ -70,35 +70,48 @@ inline bool ask(semaphore& sem, int phase, bool (barrier::*is_done)(agent_clock&
 
 }  // namespace machine
 
+namespace machine {
+inline void init_numbered(semaphore* sems, int count, int arrivals, const char* name, int first) {
+    warp_context& warp = self();
+    block_context& block = *warp.block;
+    if (!block.contains(sems, int64_t(sizeof(semaphore)) * count)) {
+        fail("init_semaphores: " + std::string(name) + " is not in the shared memory");
+    }
+    if (arrivals < 1 || arrivals >= 1 << 20) {
+        fail("init_semaphores: " + std::to_string(arrivals) + " arrivals at " + name);
+    }
+    for (int i = 0; i < count; ++i) {
+        const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
+        if (number >= block_context::max_semaphores) {
+            fail("init_semaphores: more than 256 semaphores in a block");
+        }
+        auto* made = new barrier(warp.cluster->progress, name, first + i, arrivals,
+                                 warp.cluster->agents.fetch_add(1));
+        made->set_initialised(warp.clock);
+        block.semaphores[size_t(number)].store(made, std::memory_order_relaxed);
+        sems[i].value = block_context::semaphore_mark << 32 | uint64_t(number);
+        warp.unfenced_semaphores.push_back(made);
+    }
+}
+}  // namespace machine
+
 // Called by one warp, for up to 32 in a row; visible to the block (and the cluster) after
 // `fence_semaphore_init` and `cluster::sync`. The name is for messages.
 inline void init_semaphores(semaphore* sems, int count, int arrivals,
                             const char* name = "semaphore",
                             const std::source_location where = std::source_location::current()) {
     if (machine::sabotage::drops("init_semaphores", where)) return;
-    machine::warp_context& warp = machine::self();
-    machine::block_context& block = *warp.block;
     if (count < 0 || count > 32) {
         machine::fail("init_semaphores: " + std::to_string(count) + " semaphores at once");
     }
-    if (!block.contains(sems, int64_t(sizeof(semaphore)) * count)) {
-        machine::fail("init_semaphores: " + std::string(name) + " is not in the shared memory");
-    }
-    if (arrivals < 1 || arrivals >= 1 << 20) {
-        machine::fail("init_semaphores: " + std::to_string(arrivals) + " arrivals at " + name);
-    }
-    for (int i = 0; i < count; ++i) {
-        const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
-        if (number >= machine::block_context::max_semaphores) {
-            machine::fail("init_semaphores: more than 256 semaphores in a block");
-        }
-        auto* made = new machine::barrier(warp.cluster->progress, name, i, arrivals,
-                                          warp.cluster->agents.fetch_add(1));
-        made->set_initialised(warp.clock);
-        block.semaphores[size_t(number)].store(made, std::memory_order_relaxed);
-        sems[i].value = machine::block_context::semaphore_mark << 32 | uint64_t(number);
-        warp.unfenced_semaphores.push_back(made);
-    }
+    machine::init_numbered(sems, count, arrivals, name, 0);
+}
+// Number `index` of several: warps that each prepare one are done sooner than one for all.
+inline void init_semaphore_at(semaphore* sems, int index, int arrivals,
+                              const char* name = "semaphore",
+                              const std::source_location where = std::source_location::current()) {
+    if (machine::sabotage::drops("init_semaphore_at", where)) return;
+    machine::init_numbered(sems + index, 1, arrivals, name, index);
 }
 
 // One of them.

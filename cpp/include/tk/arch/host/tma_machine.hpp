@@ -1,7 +1,7 @@
 // What stands behind TMA's operations on the host: the boxes of a copy, their checks, what the copy
 // engine does with them, and stores that are read and written late.
 #pragma once
-#include "tk/arch/host/engine.hpp"
+#include "tk/arch/host/send.hpp"
 #include "tk/arch/host/tile_access.hpp"
 #include "tk/tile/gl.hpp"
 #include "tk/tile/tma_checks.hpp"
@@ -131,21 +131,6 @@ inline void load_box(const async_copy& copy) {
         });
 }
 
-// Gives a copy into a block of the cluster to the copy engine, poisoning where it goes.
-inline void issue(async_copy copy, block_context& target, semaphore& bar, const char* operation,
-                  std::string (*name)()) {
-    copy.completes = &barrier_of(bar, target);
-    require_fenced(*copy.completes);
-    copy.memory = target.memory;
-    access made = make_access(operation, name, copy.address, copy.bytes);
-    made.writes = made.asynchronous = made.under_way = true;
-    made.agent = copy.completes->agent();
-    copy.log = &target.accesses;
-    copy.ticket = note(target, made);
-    poison(target.memory + copy.address, size_t(copy.bytes));
-    self().cluster->engine->add(copy);
-}
-
 // The boxes of this block's part of an object, each to every block in the mask.
 template <shared_object S, class G>
 void load_part(S& dst, const G& src, const coord& at, semaphore& bar, const multicast& share) {
@@ -174,21 +159,12 @@ void load_part(S& dst, const G& src, const coord& at, semaphore& bar, const mult
 inline void issue_cluster_copy(const void* to, const void* from, int bytes, int rank,
                                semaphore& bar, std::string (*name)()) {
     constexpr const char* operation = "cluster::store_async";
-    warp_context& warp = self();
-    block_context& own = *warp.block;
+    block_context& own = *self().block;
+    block_context& target = receiver(to, bytes, rank, operation, name);
     const std::string start = std::string(operation) + ": ";
-    if (rank < 0 || rank >= int(warp.cluster->blocks.size())) {
-        fail(start + "block " + std::to_string(rank) + " is not of the cluster");
-    }
-    if (!own.contains(to, bytes) || !own.contains(from, bytes)) {
-        fail(start + name() + " is not in the shared memory");
-    }
+    if (!own.contains(from, bytes)) fail(start + name() + " is not in the shared memory");
     if (own.offset_of(to) % 16 != 0 || own.offset_of(from) % 16 != 0) {
         fail(start + name() + " is not aligned to 16 bytes");
-    }
-    block_context& target = warp.cluster->blocks[size_t(rank)];
-    if (target.running_warps.load(std::memory_order_relaxed) == 0) {
-        fail(start + "block " + std::to_string(target.index) + " has exited (cluster::sync)");
     }
     async_copy copy;
     copy.execute = [](const async_copy& it) {

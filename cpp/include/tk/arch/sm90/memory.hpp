@@ -1,5 +1,5 @@
-// Register tiles parked in global memory, a shared tile eight columns at a time, and words in
-// shared memory, on sm90.
+// Register tiles parked in global memory or sent to another block's shared memory, a shared tile
+// eight columns at a time, and words in shared memory, on sm90.
 #pragma once
 #include "tk/arch/sm90/sync.hpp"
 #include "tk/tile/lane_places.hpp"
@@ -73,6 +73,43 @@ struct memory_ops {
         }
     }
 
+    // Sends a register tile to block `rank` of the cluster, into the memory that lies there where
+    // `dst` lies here, and completes its bytes at that block's semaphore, which must expect them:
+    // those of its warps that have a row below `valid_rows` (PTX ISA, "st.async"). Asynchronous:
+    // nobody need wait here. The block there must not have exited.
+    template <class R>
+    static TK_DEVICE void send_fragment(float* dst, const R& src, int rank, semaphore& arrived,
+                                        int valid_rows) {
+        uint32_t to, told;
+        asm("mapa.shared::cluster.u32 %0, %1, %2;"
+            : "=r"(to)
+            : "r"(shared_address(dst)), "r"(rank));
+        asm("mapa.shared::cluster.u32 %0, %1, %2;"
+            : "=r"(told)
+            : "r"(shared_address(&arrived)), "r"(rank));
+        for_fragments<R>(valid_rows, [&](int at, int first) {
+            asm volatile(
+                "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], "
+                "{%1, %2, %3, %4}, [%5];" ::"r"(to + at * 4),
+                "f"(src.data[first]), "f"(src.data[first + 1]), "f"(src.data[first + 2]),
+                "f"(src.data[first + 3]), "r"(told)
+                : "memory");
+        });
+    }
+    // Adds `parts` of them, `stride` floats apart in this block's memory, the first one first.
+    template <class R>
+    static TK_DEVICE void add_fragments(R& dst, const float* src, int parts, int stride,
+                                        int valid_rows) {
+        TK_NO_UNROLL
+        for (int part = 0; part < parts; ++part, src += stride) {
+            for_fragments<R>(valid_rows, [&](int at, int first) {
+                const float4 more = *reinterpret_cast<const float4*>(src + at);
+                dst.data[first] += more.x, dst.data[first + 1] += more.y;
+                dst.data[first + 2] += more.z, dst.data[first + 3] += more.w;
+            });
+        }
+    }
+
     // A number for other warps, in a word of shared memory, and its reading, for lane 0; whoever
     // reads must be told by a semaphore or a barrier.
     static TK_DEVICE void put(int& word, int value) {
@@ -83,7 +120,7 @@ struct memory_ops {
     }
 
   private:
-    // f(offset in global memory, index into data) for every 4 floats of the calling lane.
+    // f(offset in memory, index into data) for every 4 floats of the calling lane.
     template <class R, class F>
     static TK_DEVICE void for_fragments(int valid_rows, F&& f) {
         const int warp = warp_index() % Warps;

@@ -102,6 +102,12 @@ TK_DEVICE void init_semaphores(semaphore* sems, int count, int arrivals, const c
 TK_DEVICE void init_semaphore(semaphore& sem, int arrivals, const char* name = nullptr) {
     init_semaphores(&sem, 1, arrivals, name);
 }
+// Number `index` of several: the hardware prepares one after the other, so that warps that each
+// prepare one are done sooner than one for all.
+TK_DEVICE void init_semaphore_at(semaphore* sems, int index, int arrivals,
+                                 const char* name = nullptr) {
+    init_semaphores(sems + index, 1, arrivals, name);
+}
 // Makes the memory of a semaphore free for other uses. By one warp, when nobody waits for it and
 // nothing will arrive at it any more.
 TK_DEVICE void invalidate_semaphore(semaphore& sem) {

@@ -1,0 +1,367 @@
+"""Tuned plans on disk: one small JSON file for each problem, in a folder for each environment.
+
+A file holds the whole key of what it stores (versions, instance table, device, problem), so it can
+be read by eye and is never applied where it was not made. One file a problem, because then no
+writer has to read what others wrote: processes that tune at once lose nothing and need no lock, a
+damaged file costs one plan, and a look-up opens one file. Imports neither torch nor a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tk.schedulers.choose import Choice, family_named
+from tk.schedulers.device import Device
+from tk.schedulers.files import replace_file, sweep
+from tk.schedulers.instance import Instance
+from tk.schedulers.plan import Plan, plan_of_choice
+
+__all__ = ["Entry", "Measured", "PlanStore", "StoreWarning", "TuningEnvironment", "table_digest"]
+
+FORMAT = "tk tuned plan"
+VERSION = 1
+_LARGEST_FILE = 1 << 20  # bytes; an entry has some two thousand
+_SUFFIX = ".json"
+_DIGITS = 16  # hexadecimal ones of a digest in a name
+
+
+class StoreWarning(UserWarning):
+    """Tuned plans cannot be stored, or a file among them cannot be used. Nothing else is wrong."""
+
+
+@dataclass(frozen=True)
+class TuningEnvironment:
+    """Everything but the problem that a measured choice is valid for; any change is a miss."""
+
+    library: str  # our version
+    instances: str  # digest of the instance table, `table_digest`
+    device: str  # the driver's name of it
+    num_sms: int
+    l2_bytes: int
+    shared_memory_per_block: int  # bytes
+    driver: str
+    cuda: str
+    torch: str
+
+    @staticmethod
+    def of(
+        device: Device,
+        instances: Sequence[Instance],
+        *,
+        library: str,
+        driver: str,
+        cuda: str,
+        torch: str,
+    ) -> TuningEnvironment:
+        """That of a device and an instance table, with versions as the caller found them."""
+        return TuningEnvironment(
+            library=library,
+            instances=table_digest(instances),
+            device=device.name,
+            num_sms=device.num_sms,
+            l2_bytes=device.l2_bytes,
+            shared_memory_per_block=device.shared_memory_per_block,
+            driver=driver,
+            cuda=cuda,
+            torch=torch,
+        )
+
+    @cached_property
+    def folder(self) -> str:
+        """Name of its folder: the device in words and a digest of the whole."""
+        return f"{_words(self.device)}-{_digest(asdict(self))}"
+
+    def difference(self, other: TuningEnvironment) -> str:
+        """What of `other` is not as here, in words; empty when nothing is."""
+        changed = [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
+        return ", ".join(f"{name} {getattr(other, name)}" for name in changed)
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> TuningEnvironment:
+        """From its fields as plain values. TypeError when they are others."""
+        made = TuningEnvironment(**record)
+        for each in fields(made):
+            kind = int if each.type == "int" else str
+            if type(getattr(made, each.name)) is not kind:
+                raise TypeError(f"{each.name} is {getattr(made, each.name)!r}")
+        return made
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured when a plan won: median seconds of it and of the model's first choice."""
+
+    seconds: float
+    model_seconds: float
+    candidates: int  # plans that were measured
+    when: str = ""  # ISO 8601, UTC
+
+    @property
+    def gain(self) -> float:
+        """How much faster than the model's first choice, as a ratio of times; 1 is no gain."""
+        return self.model_seconds / self.seconds
+
+    @staticmethod
+    def now(seconds: float, model_seconds: float, candidates: int) -> Measured:
+        """A measurement made just now."""
+        when = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        return Measured(seconds, model_seconds, candidates, when)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A stored winner: its file, the two parts of its key, the choice and its measurement."""
+
+    path: Path
+    environment: TuningEnvironment
+    problem: Any
+    choice: Choice
+    measured: Measured
+
+
+class PlanStore:
+    """The winners under one folder, which need not exist.
+
+    Looking up and storing raise for nothing that is or happens on disk. A file that cannot be used
+    gives one StoreWarning a process, a folder that cannot be read or written one for all of it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path_of(self, environment: TuningEnvironment, problem: Any) -> Path:
+        """The file of a problem's winner."""
+        key = {"family": problem.family, "problem": problem.to_dict()}
+        return self.root / environment.folder / f"{_words(str(problem))}-{_digest(key)}{_SUFFIX}"
+
+    def get(
+        self,
+        environment: TuningEnvironment,
+        problem: Any,
+        device: Device,
+        instances: Sequence[Instance],
+    ) -> Plan | None:
+        """The stored winner as a plan for `device`, whose prediction is made anew; None when there
+        is none that can run with these instances."""
+        path = self.path_of(environment, problem)
+        entry = self._entry(path)
+        if entry is None:
+            return None
+        try:
+            return _plan(entry, environment, problem, device, instances)
+        except _Unusable as error:
+            self._ignored(path, error)
+            return None
+
+    def put(
+        self, environment: TuningEnvironment, problem: Any, choice: Choice, measured: Measured
+    ) -> Path | None:
+        """Stores a winner in place of any former one. The file, or None where it cannot be
+        written."""
+        path = self.path_of(environment, problem)
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "environment": asdict(environment),
+            "family": problem.family,
+            "problem": problem.to_dict(),
+            "choice": choice.to_dict(),
+            "measured": asdict(measured),
+        }
+        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+        try:
+            _put(path, text)
+        except OSError as error:
+            self._failed(error)
+            return None
+        finally:
+            sweep(path.parent)
+        return path
+
+    def entries(self) -> Iterator[Entry]:
+        """All winners of all environments, those of one after the other."""
+        for path in self._files():
+            entry = self._entry(path)
+            if entry is not None:
+                yield entry
+
+    def count(self, environment: TuningEnvironment) -> int:
+        """How many winners an environment has."""
+        return sum(1 for _ in _json_files(self.root / environment.folder))
+
+    def clear(self) -> int:
+        """Removes every winner and the folders that are then empty; returns how many there were.
+
+        OSError when one cannot be removed. Files of other kinds stay.
+        """
+        removed = 0
+        for path in self._files():
+            with contextlib.suppress(FileNotFoundError):  # by another process
+                path.unlink()
+                removed += 1
+        for folder in _folders(self.root):
+            sweep(folder)
+            with contextlib.suppress(OSError):  # something else is there
+                folder.rmdir()
+        with contextlib.suppress(OSError):
+            self.root.rmdir()
+        return removed
+
+    def _files(self) -> Iterator[Path]:
+        for folder in _folders(self.root):
+            yield from _json_files(folder)
+
+    def _entry(self, path: Path) -> Entry | None:
+        """What a file holds, None when it is not there or of no use."""
+        try:
+            return _loaded(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._failed(error)
+            return None
+        except _Unusable as error:
+            self._ignored(path, error)
+            return None
+
+    def _ignored(self, path: Path, reason: _Unusable) -> None:
+        _warn_once(str(path), f"the tuned plan {path} is ignored: {reason}")
+
+    def _failed(self, error: OSError) -> None:
+        what = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        _warn_once(
+            "",
+            f"tuned plans cannot be kept in {self.root} ({what}); all else works. The environment "
+            "variable TK_CACHE_DIR names another folder",
+        )
+
+
+class _Unusable(Exception):
+    """Why a file cannot be used."""
+
+
+def table_digest(instances: Sequence[Instance]) -> str:
+    """What tells one instance table from another, in 16 hexadecimal digits."""
+    return _digest([instance.to_dict() for instance in instances])
+
+
+def _loaded(path: Path) -> Entry:
+    """What a file holds. OSError when it cannot be read, _Unusable says what else is wrong."""
+    with path.open("rb") as file:
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise _Unusable("it is too long")
+    try:
+        return _entry(path, json.loads(content.decode()))
+    except json.JSONDecodeError as error:
+        raise _Unusable(f"it is no JSON, or was cut off: {error}") from None
+    except UnicodeDecodeError:
+        raise _Unusable("it is no text") from None
+    except RecursionError:
+        raise _Unusable("it is nested too deeply") from None
+    except KeyError as error:
+        raise _Unusable(f"it lacks {error}") from None
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise _Unusable(error) from None
+
+
+def _entry(path: Path, record: Any) -> Entry:
+    """The entry of a file's plain values; any of the errors above when they are none of ours."""
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise ValueError("it is no tuned plan")
+    version = record.get("version")
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        whose = "a newer tk" if newer else "another tk"
+        raise ValueError(f"{whose} wrote it, with format version {version!r}; this reads {VERSION}")
+    measured = Measured(**record["measured"])
+    for name in ("seconds", "model_seconds"):
+        value = getattr(measured, name)
+        if not isinstance(value, float) or not 0 < value < float("inf"):
+            raise ValueError(f"its {name} is {value!r}")
+    return Entry(
+        path=path,
+        environment=TuningEnvironment.from_dict(record["environment"]),
+        problem=family_named(record["family"]).problem_from_dict(record["problem"]),
+        choice=Choice.from_dict(record["choice"]),
+        measured=measured,
+    )
+
+
+def _plan(
+    entry: Entry,
+    environment: TuningEnvironment,
+    problem: Any,
+    device: Device,
+    instances: Sequence[Instance],
+) -> Plan:
+    """The entry as a plan; _Unusable when it is for something else or cannot run."""
+    difference = environment.difference(entry.environment)
+    if not difference and entry.problem != problem:
+        difference = str(entry.problem)
+    if difference:
+        raise _Unusable(f"it is for {difference}")
+    instance = entry.choice.instance
+    if not (0 <= instance.index < len(instances) and instances[instance.index] == instance):
+        raise _Unusable(f"this build has no instance {instance.name} like its")
+    try:
+        return plan_of_choice(problem, device, entry.choice, measured=entry.measured.seconds)
+    except ValueError as error:
+        raise _Unusable(error) from None
+
+
+def _put(path: Path, text: str) -> None:
+    for attempts_left in (2, 1, 0):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            replace_file(path, text)
+        except FileNotFoundError:  # the folder was cleared meanwhile
+            if not attempts_left:
+                raise
+        else:
+            return
+
+
+_warned: set[str] = set()
+"""What this process has warned of: files, and "" for a store that cannot be read or
+written."""
+
+
+def _warn_once(key: str, text: str) -> None:
+    if key not in _warned:
+        _warned.add(key)
+        warnings.warn(text, StoreWarning, stacklevel=2)
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _json_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX)
+    except OSError:
+        return []
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def _words(text: str) -> str:
+    """Text as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:100]
