@@ -6,6 +6,7 @@
 
 #include "tk/tile/maps.hpp"
 #include "tk/tile/st.hpp"
+#include "tk/tile/vectors.hpp"
 
 #if defined(TK_ARCH_SM90)
 #include "tk/arch/sm90/deal.hpp"
@@ -16,38 +17,6 @@
 TK_NAMESPACE_BEGIN
 
 namespace detail {
-
-// `Count` elements that lie side by side, widened and narrowed; 16 bytes of them at most.
-template <int Count, element T>
-TK_DEVICE void read_vector(float (&values)[Count], const T* from) {
-    struct alignas(Count * sizeof(T)) vector {
-        T data[Count];
-    };
-    const vector read = *reinterpret_cast<const vector*>(from);
-    if constexpr (Count % 2 == 0) {
-        TK_UNROLL
-        for (int i = 0; i < Count; i += 2) load_pair(values[i], values[i + 1], read.data + i);
-    } else {
-        TK_UNROLL
-        for (int i = 0; i < Count; ++i) values[i] = convert<float>(read.data[i]);
-    }
-}
-template <int Count, element T>
-TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
-    struct alignas(Count * sizeof(T)) vector {
-        T data[Count];
-    } written;
-    if constexpr (Count % 2 == 0) {
-        TK_UNROLL
-        for (int i = 0; i < Count; i += 2) {
-            store_pair(written.data + i, values[i], values[i + 1]);
-        }
-    } else {
-        TK_UNROLL
-        for (int i = 0; i < Count; ++i) written.data[i] = convert<T>(values[i]);
-    }
-    *reinterpret_cast<vector*>(to) = written;
-}
 
 // How many columns of a shared tile are taken at once: 16 bytes of the widest element, fewer where
 // a part is narrower.
