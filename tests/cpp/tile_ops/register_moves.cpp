@@ -407,6 +407,11 @@ void fill_table() {
     add_move<swapping, 1, rt_fl<32, 48, col_layout>, rt_fl<32, 48>>();
     add_move<swapping, 4, rt_bf<32, 16>, rt_bf<32, 16, col_layout>>();
     add_move<swapping, 1, rt_hf<16, 48, col_layout>, rt_hf<16, 48>>();
+    add_move<swapping, 1, rt_e4m3<32, 96, col_layout>, rt_e4m3<32, 96>>();
+    add_move<swapping, 4, rt_e5m2<64, 32>, rt_e5m2<64, 32, col_layout>>();
+    add_move<transposing, 1, rt_e5m2<64, 32>, rt_e5m2<32, 64>>();
+    add_move<transposing, 1, rt_e4m3<32, 64, col_layout>, rt_e4m3<64, 32, col_layout>>();
+    add_move<transposing_inplace, 1, rt_e4m3<32, 32>, rt_e4m3<32, 32>>();
     add_move<transposing, 1, rt_fl<32, 16>, rt_fl<16, 32>>();
     add_move<transposing, 1, rt_bf<48, 16, col_layout>, rt_bf<16, 48, col_layout>>();
     add_move<transposing, 1, rt_e4m3<32, 16, col_layout>, rt_e4m3<16, 32>>();
