@@ -262,6 +262,11 @@ void fill_table() {
     add_registers<1, st_bf<64, 32, 64>, rt_fl<16, 8>, 4>();
     add_registers<4, st_fl<128, 64>, rt_fl<16, 32>, 2>();
     add_registers<1, st_fl<32, 32>, rt_fl<16, 16, col_layout>, 2>();
+    // Those whose lanes exchange the two of a pair.
+    add_registers<1, st_fl<32, 32>, rt_fl<16, 16>, 2>();
+    add_registers<4, st_fl<256, 64>, rt_bf<16, 16>, 4>();
+    add_registers<4, st_fl<128, 96>, rt_fl<16, 48>, 2>();
+    add_registers<1, st_fl<32, 16, 64>, rt_fl<16, 8>, 2>();
     add_registers<1, st_e4m3<32, 64>, rt_e4m3<16, 32>, 2>();
 
     add_maps<4, st_bf<64, 64>, st_bf<64, 64>, st_bf<64, 64>>();
