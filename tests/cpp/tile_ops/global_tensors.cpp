@@ -148,18 +148,16 @@ std::string check_copy(const format& d, int rows, int cols, int copies, int oper
     const size_t whole = where.size(), count = size_t(rows * cols);
     const auto values = generate(format_of<T>(), whole, {3, 6, false});
     const auto tile = generate(d, count, {4, 6, false});
-    memory tensor(whole * sizeof(T)), in(count * sizeof(float)),
-        out(count * size_t(copies) * sizeof(float));
-    for (size_t i = 0; i < whole; ++i) tensor.as<T>()[i] = T(values[i]);
-    std::memcpy(in.as<void>(), tile.data(), count * sizeof(float));
+    device_memory<T> tensor(whole);
+    for (size_t i = 0; i < whole; ++i) tensor[i] = T(values[i]);
+    device_memory<float> in(tile), out(count * size_t(copies));
     tensor_arguments g{};
-    g.plain.in[0] = in.as<float>(), g.plain.out = out.as<float>(), g.plain.operation = operation;
+    g.plain.in[0] = in.data(), g.plain.out = out.data(), g.plain.operation = operation;
     g.plain.integers[0] = by_vectors ? 1 : 0;
-    g.tensor = tensor.as<T>() + where.origin, g.strides = where.strides, g.at = at;
+    g.tensor = tensor.data() + where.origin, g.strides = where.strides, g.at = at;
     launch_and_wait<Kernel>(g, shared_bytes);
     if (operation == 1) {
-        const std::vector<float> got(out.as<float>(), out.as<float>() + count * size_t(copies));
-        return compare(got, d, [&](size_t i) {
+        return compare(out.get(), d, [&](size_t i) {
             const int row = int(i % count) / cols, col = int(i % count) % cols;
             if (!placement::contains(at, row, col)) return exactly(0.0f);
             return exactly(values[where.index(at, row, col)]);
@@ -167,7 +165,7 @@ std::string check_copy(const format& d, int rows, int cols, int copies, int oper
     }
     std::vector<float> want = values, got(whole);
     for (size_t i = 0; i < whole; ++i) {
-        got[i] = static_cast<float>(tensor.as<T>()[i]);
+        got[i] = static_cast<float>(tensor[i]);
         want[i] = round_to(format_of<T>(), double(values[i]));
     }
     for (int i = 0; i < rows * cols; ++i) {
