@@ -52,14 +52,16 @@ std::string text_of(coord at, const placement& where) {
            std::to_string(where.strides.col) + "): ";
 }
 
-template <int Warps, class T, class X>
+// Of a tensor, or (Wrapped) of what comes of its CuTe tensor.
+template <int Warps, class T, class X, bool Wrapped = false>
 struct copy_global {
     static constexpr int num_threads = 128;
     using globals = tensor_arguments;
     static TK_DEVICE void run(const globals& g) {
         if (!takes_part<Warps>()) return;
-        const gl_view<T> tensor(static_cast<T*>(g.tensor),
-                                {batches, depths, matrix_rows, matrix_cols}, g.strides);
+        const gl_view<T> given(static_cast<T*>(g.tensor),
+                               {batches, depths, matrix_rows, matrix_cols}, g.strides);
+        const gl_view<T> tensor = Wrapped ? gl_view_of(given.tensor()) : given;
         if constexpr (in_registers<X>) {
             X x;
             if (g.plain.operation == 0) {
@@ -200,6 +202,24 @@ void add_copies() {
         });
     }
 }
+// The view of a tensor's CuTe tensor, and of its rows and columns alone.
+template <class T, class X>
+void add_wrapped() {
+    add_case("gl_view_of", std::string(format_of<T>().name) + " tensor, " + register_name<X>(), [] {
+        for (const coord at : {coord{1, 2, 3, 8}, coord{0, 1, 30, 48}, coord{2, 0, 0, 0}}) {
+            const std::string problem = check_copy<copy_global<1, T, X, true>, T>(
+                format_of<typename X::dtype>(), X::rows, X::cols, 1, 1, at, placements[2]);
+            if (!problem.empty()) return text_of(at, placements[2]) + problem;
+        }
+        T first[12] = {};
+        const gl<T, 1, 1, 3, -1> fixed(first, {3, 2}, {0, 0, 4, 2});
+        static_assert(cute::is_static<decltype(cute::shape<0>(fixed.tensor()))>::value);
+        const auto view = gl_view_of(fixed.tensor()(cute::_, cute::_, 0, 0));
+        const bool right = view.data == first && view.rows() == 3 && view.cols() == 2 &&
+                           view.row_stride == 4 && view.col_stride == 2 && view.depth() == 1;
+        return std::string(right ? "" : "the view of a matrix is another");
+    });
+}
 template <class T>
 void add_any() {
     for (int operation = 0; operation < 2; ++operation) {
@@ -303,6 +323,7 @@ void fill_table() {
     add_copies<1, bf16, rv_fl<24, vector_layout::aligned>>();
     add_copies<1, tk::half, rv_hf<48, vector_layout::orthogonal>>();
     add_copies<4, float, sv_bf<40>>();
+    add_wrapped<float, rt_fl<16, 16>>();
     add_any<bf16>();
     add_any<tk::half>();
     add_any<float>();

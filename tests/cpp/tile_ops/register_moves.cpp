@@ -127,6 +127,13 @@ struct rewrapping {
         d = register_tile_of<D>(a.tensor());
     }
 };
+struct rewrapping_vector {
+    static constexpr const char* name = "register_vector_of";
+    template <class G, class D, class A>
+    static TK_DEVICE void apply(D& d, const A& a) {
+        d = register_vector_of<D>(a.tensor());
+    }
+};
 template <class Operation, int Warps, class D, class A>
 struct move {
     static constexpr int num_threads = 128;
@@ -201,6 +208,8 @@ void fill_table() {
     add_move<transposing, 1, rt_e4m3<32, 16, col_layout>, rt_e4m3<16, 32>>();
     add_move<transposing_inplace, 1, rt_hf<32, 32>, rt_hf<32, 32>>();
     add_move<rewrapping, 1, rt_fl<32, 16>, rt_fl<32, 16>>();
+
+    add_move<rewrapping_vector, 1, rv_bf<48>, rv_bf<48>>();
 
     using naive = rv_fl<48>;
     using aligned = rv_bf<48, vector_layout::aligned>;

@@ -92,6 +92,21 @@ struct shared_ops {
         map_places(dst, src, values,
                    [&](int, int col, float x) { return f(x, convert<float>(values.data[col])); });
     }
+    // The value of its row, or of its column, in every place; the values a shared vector.
+    template <shared_tile D, shared_vector V>
+    static TK_DEVICE void broadcast_row(D& dst, const V& values) {
+        static_assert(V::length == D::rows,
+                      "broadcast_row: the vector must have as many values as the tile has rows");
+        broadcast_places(dst, values,
+                         [&](int row, int) { return convert<float>(values.data[row]); });
+    }
+    template <shared_tile D, shared_vector V>
+    static TK_DEVICE void broadcast_col(D& dst, const V& values) {
+        static_assert(V::length == D::cols,
+                      "broadcast_col: the vector must have as many values as the tile has columns");
+        broadcast_places(dst, values,
+                         [&](int, int col) { return convert<float>(values.data[col]); });
+    }
     // f(row, column, x); f(place, x) of a vector.
     template <shared_tile D, shared_tile A, class F>
     static TK_DEVICE void apply(D& dst, const A& src, F&& f) {
@@ -229,6 +244,17 @@ struct shared_ops {
         note_vector<Warps>(values, false, "map", true);
         note_source(src, "map");
         map_each(dst, src, "map", f);
+    }
+    template <class D, class V, class F>
+    static TK_DEVICE void broadcast_places(D& dst, const V& values, F&& f) {
+        note_vector<Warps>(values, false, "broadcast", true);
+        note_tile<Warps>(dst, true, "broadcast");
+        constexpr int width = vector_cols<D, int(sizeof(typename D::dtype))>;
+        deal_panels<Warps, width, D>([&](int row, int col) {
+            float results[width];
+            for (int i = 0; i < width; ++i) results[i] = f(row, col + i);
+            write_vector(dst.data + dst.index(row, col), results);
+        });
     }
     template <class D, class A, class F>
     static TK_DEVICE void map_each(D& dst, const A& src, const char* operation, F&& f) {
