@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -128,6 +130,55 @@ def test_an_unknown_kernel_is_an_attribute_error(kernels: Extension) -> None:
         _ = kernels.scael
     assert {"scale", "report", "nothing"} <= set(dir(kernels))
     assert not hasattr(kernels, "__wrapped__")
+
+
+def test_kernels_are_found_by_name(kernels: Extension) -> None:
+    assert kernels.kernels["scale"] is kernels.scale
+    assert {"scale", "report", "nothing"} <= set(kernels.kernels)
+    assert len(kernels.kernels) == len(list(kernels.kernels))
+    assert "scael" not in kernels.kernels
+    with pytest.raises(KeyError, match=r"no kernel scael; .*scale.*nothing"):
+        _ = kernels.kernels["scael"]
+
+
+_HIDDEN = """
+#include "tk/extend.hpp"
+void set(const tk::launch_target&, tk::tensor<float, 1> out, float value) { out.data[0] = value; }
+TK_EXPORT_AS(name, set, out, value = 1.0f);
+TK_EXPORT_AS(architectures, set, out, value = 2.0f);
+TK_EXPORT_AS(build_log, set, out, value = 3.0f);
+TK_EXPORT_AS(kernels, set, out, value = 4.0f);
+TK_EXPORT_AS(_library, set, out, value = 5.0f);
+TK_EXPORT_AS(plain, set, out, value = 6.0f);
+"""
+
+
+@pytest.mark.parametrize("arch", [None, "host"])
+def test_a_kernel_with_the_name_of_an_attribute_is_warned_of_and_found_by_name(
+    session_cache: object,  # noqa: F811
+    tmp_path: Path,
+    arch: str | None,
+) -> None:
+    source = tmp_path / "hidden.hpp"
+    source.write_text(_HIDDEN)
+    hidden = ["_library", "architectures", "build_log", "kernels", "name"]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        extension = tk.load(source, arch=arch)
+        assert [str(each.message).split()[4] for each in told] == hidden
+        assert all('kernels["' in str(each.message) for each in told)
+        out = torch.zeros(1)
+        for value, name in enumerate(["name", "architectures", "build_log", "kernels"], 1):
+            extension.kernels[name](out)
+            assert out.item() == value
+        extension.kernels["_library"](out)
+        assert out.item() == 5
+        extension.plain(out)
+        assert out.item() == 6
+    assert len(told) == len(hidden)  # each once
+    assert extension.name == "hidden"
+    assert "host" in extension.architectures
+    assert extension.build_log("host").is_file()
 
 
 def test_a_written_tensor_counts_as_changed(kernels: Extension) -> None:

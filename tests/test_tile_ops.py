@@ -16,7 +16,14 @@ _ROOT = Path(__file__).resolve().parents[1]
 _INCLUDE = _ROOT / "cpp" / "include" / "tk"
 _SOURCES = _ROOT / "tests" / "cpp" / "tile_ops"
 _PROGRAMS = [
-    *("register_maps", "register_moves", "shared_tiles", "global_tensors", "complex_tiles"),
+    *(
+        "register_maps",
+        "register_moves",
+        "register_reductions",
+        "shared_tiles",
+        "global_tensors",
+        "complex_tiles",
+    ),
 ]
 
 # Operations whose proof is elsewhere: structure of the headers, and the sources that are run there.

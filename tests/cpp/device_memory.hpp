@@ -1,69 +1,66 @@
-// Memory that kernels of either architecture can reach, filled and read by the caller: the host's
-// own on the host, device memory on a GPU.
+// Memory that kernels of either architecture and the caller reach: the host's own on the host,
+// managed memory on a GPU.
 #pragma once
+#include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "tk/tk.hpp"
 
 namespace checks {
 
-#if defined(TK_ARCH_SM90)
-inline void require_cuda(cudaError_t status) { tk::detail::check(status, "the check's memory"); }
-#endif
-
 template <class T>
 class device_memory {
   public:
+    // Not written: only the pages that are touched cost memory.
+    explicit device_memory(size_t count) : size_(count) {
+        const size_t bytes = std::max(size_t(1), count * sizeof(T));  // none has an address too
+#if defined(TK_ARCH_SM90)
+        tk::detail::check(cudaMallocManaged(&data_, bytes), "the check's memory");
+#else
+        data_ = static_cast<T*>(::operator new(bytes, alignment));
+#endif
+    }
+    device_memory(size_t count, T value) : device_memory(count) {
+        std::fill(data_, data_ + count, value);
+    }
     explicit device_memory(const std::vector<T>& values) : device_memory(values.size()) {
         put(0, values);
-    }
-    // Not written: only the pages that are touched cost memory on the host.
-    explicit device_memory(size_t count) {
-#if defined(TK_ARCH_SM90)
-        require_cuda(cudaMalloc(&data_, count * sizeof(T)));
-#else
-        data_ = static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{1024}));
-#endif
     }
     ~device_memory() {
 #if defined(TK_ARCH_SM90)
         cudaFree(data_);
 #else
-        ::operator delete(data_, std::align_val_t{1024});
+        ::operator delete(data_, alignment);
 #endif
     }
     device_memory(const device_memory&) = delete;
     device_memory& operator=(const device_memory&) = delete;
 
+    // The caller's access needs `finish_kernels` before it.
     T* data() { return data_; }
+    T& operator[](size_t i) { return data_[i]; }
+    size_t size() const { return size_; }
     // From element `first`.
     void put(size_t first, const std::vector<T>& values) {
-#if defined(TK_ARCH_SM90)
-        require_cuda(cudaMemcpy(data_ + first, values.data(), values.size() * sizeof(T),
-                                cudaMemcpyHostToDevice));
-#else
         std::copy(values.begin(), values.end(), data_ + first);
-#endif
     }
     std::vector<T> get(size_t first, size_t count) {
-        std::vector<T> result(count);
-#if defined(TK_ARCH_SM90)
-        require_cuda(
-            cudaMemcpy(result.data(), data_ + first, count * sizeof(T), cudaMemcpyDeviceToHost));
-#else
-        std::copy(data_ + first, data_ + first + count, result.begin());
-#endif
-        return result;
+        return {data_ + first, data_ + first + count};
     }
+    std::vector<T> get() { return get(0, size_); }
 
   private:
+    static constexpr std::align_val_t alignment{1024};
+    size_t size_;
     T* data_ = nullptr;
 };
 
 // Until the kernels launched so far have ended; raises their error.
 inline void finish_kernels() {
 #if defined(TK_ARCH_SM90)
-    require_cuda(cudaDeviceSynchronize());
+    tk::detail::check(cudaDeviceSynchronize(), "the kernel");
 #endif
 }
 

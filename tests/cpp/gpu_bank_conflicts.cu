@@ -18,13 +18,22 @@ template <class R>
 __device__ void fill(R& tile, float value) {
     tk::warp::fill(tile, value);
 }
+// The part of a tile that has the columns of R, behind the first one.
+template <class S, class R>
+__device__ decltype(auto) target() {
+    if constexpr (S::cols == R::cols) {
+        return (shared_tile<S>());
+    } else {
+        return shared_tile<S>().template subtile<S::rows, R::cols>(0, 1);
+    }
+}
 template <class S, class R>
 __device__ void store_repeatedly(float value) {
     R tile;
     fill(tile, value);
 #pragma unroll 1
     for (int i = 0; i < repeats; ++i) {
-        tk::warp::store(shared_tile<S>(), tile);
+        tk::warp::store(target<S, R>(), tile);
         tk::warp::sync();
     }
 }
@@ -34,7 +43,7 @@ __device__ void load_repeatedly(float* out) {
     fill(sums, 0.0f);
 #pragma unroll 1
     for (int i = 0; i < repeats; ++i) {
-        tk::warp::load(tile, shared_tile<S>());
+        tk::warp::load(tile, target<S, R>());
         tk::warp::add(sums, sums, tile);
         tk::warp::sync();
     }
@@ -66,6 +75,12 @@ __global__ void store_fp32(float* out, float value) {
 __global__ void load_fp32(float* out, float value) { load_repeatedly<fl, tk::rt_fl<64, 32>>(out); }
 __global__ void store_fp32_64(float* out, float value) {
     store_repeatedly<fl_64, tk::rt_fl<64, 16>>(value);
+}
+__global__ void store_fp32_part(float* out, float value) {
+    store_repeatedly<fl, tk::rt_fl<64, 16>>(value);
+}
+__global__ void load_fp32_part(float* out, float value) {
+    load_repeatedly<fl, tk::rt_fl<64, 16>>(out);
 }
 __global__ void load_fp32_columns(float* out, float value) {
     load_repeatedly<fl, tk::rt_fl<64, 32, tk::col_layout>>(out);
@@ -134,6 +149,8 @@ int main() {
     RUN(store_fp32, "st", rows, "fp32", 128, "64x32");
     RUN(load_fp32, "ld", rows, "fp32", 128, "64x32");
     RUN(store_fp32_64, "st", rows, "fp32", 64, "64x16");
+    RUN(store_fp32_part, "st", rows, "fp32", 128, "64x16");
+    RUN(load_fp32_part, "ld", rows, "fp32", 128, "64x16");
     RUN(load_fp32_columns, "ld", columns, "fp32", 128, "64x32");
     RUN(load_fp32_columns_64, "ld", columns, "fp32", 64, "64x16");
     RUN(store_e4m3_columns, "st", columns, "e4m3, e5m2", 128, "64x128");

@@ -52,6 +52,21 @@ void print_register_copies(const S& tile) {
     print<banks::elements_of_columns>("load, store of a register tile, column layout", tile);
 }
 
+// Parts of fewer columns than a panel has, or of half a panel more.
+template <class S>
+void print_narrow_parts(S& tile) {
+    constexpr int narrowest = sizeof(typename S::dtype) == 1 ? 32 : 16;
+    if constexpr (S::cols > narrowest && S::cols % narrowest == 0) {
+        print_register_copies(tile.template subtile<S::rows, narrowest>(0, 1));
+    }
+    if constexpr (S::panels == 3 && S::cols / 2 > narrowest && S::cols / 2 % narrowest == 0) {
+        print_register_copies(tile.template subtile<S::rows, S::cols / 2>(0, 1));
+    }
+    if constexpr (sizeof(typename S::dtype) == 4 && S::cols > 8 && S::cols % 8 == 0) {
+        print_register_copies(tile.template subtile<S::rows, 8>(0, 1));
+    }
+}
+
 template <class T, int Rows, int Cols, int Swizzle>
 void print_tile() {
     using S = tk::st<T, Rows, Cols, Swizzle>;
@@ -63,6 +78,7 @@ void print_tile() {
             print_register_copies(tile->template subtile<Rows / 2, Cols / 2>(1, 1));
             print_register_copies(tile->template subtile<Rows / 2, Cols>(1, 0));
         }
+        print_narrow_parts(*tile);
     }
     print<banks::shared_vectors<16>>("operations on shared tiles", *tile);
     print<banks::shared_vectors<8>>("the same with tiles of twice as wide elements", *tile);

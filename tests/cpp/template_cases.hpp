@@ -9,50 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "device_memory.hpp"
 #include "template_kernels.hpp"
 
 namespace template_cases {
 
 using namespace tk;
 using namespace template_kernels;
-
-// Memory that both the test and the kernel see.
-template <class T>
-class buffer {
-  public:
-    explicit buffer(size_t size, T value = T(0)) : size_(size) {
-        const size_t bytes = (size_ + 1) * sizeof(T);
-#if defined(TK_ARCH_SM90)
-        if (cudaMallocManaged(&data_, bytes) != cudaSuccess) throw std::bad_alloc();
-#else
-        data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{128}));
-#endif
-        for (size_t i = 0; i < size_; ++i) data_[i] = value;
-    }
-    ~buffer() {
-#if defined(TK_ARCH_SM90)
-        cudaFree(data_);
-#else
-        ::operator delete(data_, std::align_val_t{128});
-#endif
-    }
-    buffer(const buffer&) = delete;
-    buffer& operator=(const buffer&) = delete;
-    T* data() { return data_; }
-    T& operator[](size_t i) { return data_[i]; }
-    size_t size() const { return size_; }
-
-  private:
-    size_t size_;
-    T* data_ = nullptr;
-};
-
-inline void synchronize() {
-#if defined(TK_ARCH_SM90)
-    const cudaError_t status = cudaDeviceSynchronize();
-    if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-#endif
-}
+using checks::device_memory;
 
 // A case is "key=value,...".
 struct settings {
@@ -80,7 +44,7 @@ struct settings {
 // The operands: rows of a by task, iteration, block of the cluster and consumer; b by iteration.
 struct operands {
     int tasks, iterations, blocks, consumers;
-    buffer<bf16> a, b;
+    device_memory<bf16> a, b;
 
     operands(int num_tasks, int num_iterations, int cluster_blocks, int num_consumers)
         : tasks(num_tasks),
@@ -133,12 +97,12 @@ std::string run(const settings& s) {
     const bool some_empty = s.number("some_empty", 0) != 0;
     operands in(tasks, iterations, cluster, consumers);
     const float missing = std::numeric_limits<float>::quiet_NaN();
-    buffer<bf16> out(size_t(in.rows()) * 64, bf16(untouched));
-    buffer<bf16> result(size_t(in.result_rows()) * 64, bf16(untouched));
-    buffer<float> numbers(size_t(in.result_rows()) * 64, untouched);
-    buffer<int> queue(1, 0);
+    device_memory<bf16> out(size_t(in.rows()) * 64, bf16(untouched));
+    device_memory<bf16> result(size_t(in.result_rows()) * 64, bf16(untouched));
+    device_memory<float> numbers(size_t(in.result_rows()) * 64, untouched);
+    device_memory<int> queue(1, 0);
     // Tasks in reverse, and entries that are none at the end of some clusters' lists.
-    buffer<int> table(size_t(tasks) + 3, -1);
+    device_memory<int> table(size_t(tasks) + 3, -1);
     for (int i = 0; i < tasks; ++i) table[size_t(i)] = tasks - 1 - i;
     const int missed_tasks = s.number("table_lacks", 0);
     for (int i = tasks - missed_tasks; i < tasks; ++i) table[size_t(i)] = tasks;
@@ -177,7 +141,7 @@ std::string run(const settings& s) {
 
     for (int launch = 0; launch < s.number("launches", 1); ++launch) {
         launch_tasks<Template>(g, s.number("grid", 2 * cluster));
-        synchronize();
+        checks::finish_kernels();
         if (queue[0] != 0) return "wrong: the queue is not 0 again";
         for (int task = 0; task < tasks; ++task) {
             const bool missed = task < missed_tasks;

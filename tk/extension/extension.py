@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tk.errors import listed
@@ -24,10 +25,32 @@ _lock = threading.Lock()
 _opened: dict[Path, Library] = {}  # of this process: a build is opened once
 
 
+class _Kernels(Mapping[str, Kernel]):
+    """An extension's kernels by name."""
+
+    def __init__(self, extension: Extension) -> None:
+        self._extension = extension
+
+    def __getitem__(self, name: str) -> Kernel:
+        found = self._extension._kernel(name)
+        if found is None:
+            raise KeyError(str(self._extension._no_function(name)))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._extension._known())
+
+    def __len__(self) -> int:
+        return len(self._extension._known())
+
+
 class Extension:
     """Kernels compiled from a user's sources: its attributes are callables, `dir()` lists them.
 
-    `architectures` is what it can run: "host" for CPU tensors, "sm90" for CUDA tensors.
+    `kernels` is a mapping of all of them by name, for a name that is known at run time only, or
+    that is one of the extension's own: a kernel called `name` is `kernels["name"]`, and only that.
+    `name` is the extension's, and `architectures` what it can run: "host" for CPU tensors, "sm90"
+    for CUDA tensors.
     """
 
     def __init__(
@@ -45,8 +68,10 @@ class Extension:
         self._failed: dict[
             str, CompileError
         ] = {}  # not tried again: only tk.load reads sources anew
-        self._kernels: dict[str, Kernel] = {}
+        self._callables: dict[str, Kernel] = {}
+        self._hidden: set[str] = set()  # names that have been warned of
         self._lock = threading.RLock()
+        self._warn_of_hidden(names)
 
     def _library(self, architecture: str) -> Library:
         """The library for an architecture, compiled and opened when first asked for."""
@@ -64,7 +89,13 @@ class Extension:
                         self._failed[architecture] = error
                         raise
                     self._libraries[architecture] = found
+                    self._warn_of_hidden(found.functions)
         return found
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """Every exported kernel by its name, whatever that is. KeyError lists what there is."""
+        return _Kernels(self)
 
     def build_log(self, architecture: str) -> Path:
         """The file with the compiler's command and words (for sm90 registers and spills)."""
@@ -82,14 +113,33 @@ class Extension:
             return list(library.functions)
         return list(self._names)
 
+    def _kernel(self, name: str) -> Kernel | None:
+        """The kernel of a name, if it is exported."""
+        if name not in self._callables:
+            if name not in self._known():
+                return None
+            self._callables[name] = Kernel(self, name)
+        return self._callables[name]
+
+    def _warn_of_hidden(self, names: Iterable[str]) -> None:
+        """Tells of kernels that are not attributes, since the extension has others of that name."""
+        own = {*vars(self), *dir(type(self))}
+        for name in sorted({*names} - self._hidden):
+            if name in own or name.startswith("_"):
+                self._hidden.add(name)
+                warnings.warn(
+                    f"extension {self.name}: its kernel {name} has the name of an attribute that "
+                    f'is no kernel, and is reached as kernels["{name}"] alone',
+                    stacklevel=4,
+                )
+
     def __getattr__(self, name: str) -> Kernel:
         if name.startswith("_"):
             raise AttributeError(name)
-        if name not in self._kernels:
-            if name not in self._known():
-                raise self._no_function(name)
-            self._kernels[name] = Kernel(self, name)
-        return self._kernels[name]
+        found = self._kernel(name)
+        if found is None:
+            raise self._no_function(name)
+        return found
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._known()})

@@ -94,9 +94,8 @@ any_gl tensor<T, Rank>::any() const {
     any_gl result;
     result.data = const_cast<dtype*>(from.data);
     result.tag = tag_of<dtype>;
-    static_assert(Rank <= 3, "tensor::any: the rank must be 1 to 3");
-    result.depth_stride = from.depth_stride, result.row_stride = from.row_stride;
-    result.col_stride = from.col_stride;
+    result.batch_stride = from.batch_stride, result.depth_stride = from.depth_stride;
+    result.row_stride = from.row_stride, result.col_stride = from.col_stride;
     result.by_vectors = fits_tma(*this);
     return result;
 }

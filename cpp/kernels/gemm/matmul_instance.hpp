@@ -13,8 +13,12 @@ constexpr int dtype_code = int(tag_of<T>);
 inline any_gl make_any(const void* data, int dtype, const int64_t* strides) {
     const bool by_vectors = reinterpret_cast<uintptr_t>(data) % 16 == 0 && strides[1] == 1 &&
                             strides[0] % 8 == 0 && strides[2] % 8 == 0;
-    return {
-        const_cast<void*>(data), dtype_tag(dtype), strides[2], strides[0], strides[1], by_vectors};
+    any_gl result;
+    result.data = const_cast<void*>(data), result.tag = dtype_tag(dtype);
+    result.depth_stride = strides[2];
+    result.row_stride = strides[0], result.col_stride = strides[1];
+    result.by_vectors = by_vectors;
+    return result;
 }
 
 template <class K, class T>

@@ -8,41 +8,108 @@ using namespace tile_ops;
 
 constexpr int64_t shared_bytes = 65536;
 
-// A matrix of 37 x 53 with room around it, so that what is written outside is seen.
-constexpr int matrix_rows = 37, matrix_cols = 53, room = 4096;
+// 2 x 3 matrices of 37 x 53 with room around them, so that what is written outside is seen.
+constexpr int batches = 2, depths = 3, matrix_rows = 37, matrix_cols = 53, room = 4096;
 
 struct tensor_arguments {
     arguments plain;
-    void* matrix;  // of T
-    int64_t row_stride, col_stride;
+    void* tensor;  // of T
+    gl_strides strides;
     coord at;
 };
 
-template <int Warps, class T, class X>
+// The elements of such a tensor, at strides of rows and columns, `shift` elements past where a
+// vector could begin.
+struct placement {
+    gl_strides strides;
+    int64_t origin;
+
+    placement(int64_t row_stride, int64_t col_stride, int64_t shift) : origin(room + shift) {
+        const int64_t matrix = matrix_rows * row_stride + matrix_cols * col_stride;
+        const int64_t depth = (matrix + 63) / 64 * 64;
+        strides = {depths * depth + 128, depth, row_stride, col_stride};
+    }
+    size_t size() const { return size_t(2 * room + batches * strides.batch); }
+    // Of a place `row` and `col` from a corner.
+    size_t index(coord at, int row, int col) const {
+        return size_t(origin + at.batch * strides.batch + at.depth * strides.depth +
+                      (at.row + row) * strides.row + (at.col + col) * strides.col);
+    }
+    static bool contains(coord at, int row, int col) {
+        const auto below = [](int place, int size) { return place >= 0 && place < size; };
+        return below(at.batch, batches) && below(at.depth, depths) &&
+               below(at.row + row, matrix_rows) && below(at.col + col, matrix_cols);
+    }
+};
+// Aligned rows of memory and others; any strides; columns of memory.
+const placement placements[] = {{64, 1, 0}, {53, 1, 1}, {150, 2, 0}, {1, 40, 0}};
+
+std::string text_of(coord at, const placement& where) {
+    std::string result = "at (";
+    for (const int each : {at.batch, at.depth, at.row, at.col})
+        result += std::to_string(each) + " ";
+    return result + "), strides (" + std::to_string(where.strides.row) + ", " +
+           std::to_string(where.strides.col) + "): ";
+}
+
+// Of a tensor, or (Wrapped) of what comes of its CuTe tensor.
+template <int Warps, class T, class X, bool Wrapped = false>
 struct copy_global {
     static constexpr int num_threads = 128;
     using globals = tensor_arguments;
     static TK_DEVICE void run(const globals& g) {
         if (!takes_part<Warps>()) return;
-        const gl_view<T> matrix(static_cast<T*>(g.matrix), {matrix_rows, matrix_cols},
-                                {0, 0, g.row_stride, g.col_stride});
+        const gl_view<T> given(static_cast<T*>(g.tensor),
+                               {batches, depths, matrix_rows, matrix_cols}, g.strides);
+        const gl_view<T> tensor = Wrapped ? gl_view_of(given.tensor()) : given;
         if constexpr (in_registers<X>) {
             X x;
             if (g.plain.operation == 0) {
                 read<register_tile<X> ? Warps : 1>(x, g.plain.in[0]);
-                group<Warps>::store(matrix, x, g.at);
+                group<Warps>::store(tensor, x, g.at);
             } else {
-                group<Warps>::load(x, matrix, g.at);
+                group<Warps>::load(x, tensor, g.at);
                 write<register_tile<X> ? Warps : 1>(g.plain.out, x);
             }
         } else {
             X& x = *reinterpret_cast<X*>(shared_memory());
             if (g.plain.operation == 0) {
                 read_shared<Warps>(x, g.plain.in[0]);
-                group<Warps>::store(matrix, x, g.at);
+                group<Warps>::store(tensor, x, g.at);
             } else {
-                group<Warps>::load(x, matrix, g.at);
+                group<Warps>::load(x, tensor, g.at);
                 write_shared<Warps>(g.plain.out, x);
+            }
+        }
+    }
+};
+
+// The 8 columns that an `any_gl` has from every eighth of a row of rows_of_any x cols_of_any,
+// by one thread.
+constexpr int rows_of_any = 5, cols_of_any = 24;
+template <class T>
+struct copy_any {
+    static constexpr int num_threads = 128;
+    using globals = tensor_arguments;
+    static TK_DEVICE void run(const globals& g) {
+        if (!is_first_thread()) return;
+        any_gl tensor;
+        tensor.data = g.tensor, tensor.tag = tag_of<T>;
+        tensor.batch_stride = g.strides.batch, tensor.depth_stride = g.strides.depth;
+        tensor.row_stride = g.strides.row, tensor.col_stride = g.strides.col;
+        tensor.by_vectors = g.plain.integers[0] != 0;
+        for (int row = 0; row < rows_of_any; ++row) {
+            for (int col = 0; col < cols_of_any; col += 8) {
+                float values[8] = {};
+                const coord at{g.at.batch, g.at.depth, g.at.row + row, g.at.col + col};
+                const int first = row * cols_of_any + col;
+                if (g.plain.operation == 0) {
+                    for (int i = 0; i < 8; ++i) values[i] = g.plain.in[0][first + i];
+                    tensor.set8(values, at, matrix_cols);
+                } else {
+                    tensor.get8(values, at, matrix_cols);
+                    for (int i = 0; i < 8; ++i) g.plain.out[first + i] = values[i];
+                }
             }
         }
     }
@@ -75,44 +142,37 @@ constexpr int copies_of() {
     }
 }
 
-template <int Warps, class T, class X>
-std::string check_copy(int operation, coord at, int64_t row_stride, int64_t col_stride, int shift) {
-    using D = typename X::dtype;
-    constexpr int rows = rows_of<Warps, X>(), cols = cols_of<X>();
-    const size_t whole = 2 * room + size_t(matrix_rows * row_stride + matrix_cols * col_stride);
+// Of rows x cols numbers of format D, `copies` times, by a kernel that stores (operation 0) or
+// loads.
+template <class Kernel, class T>
+std::string check_copy(const format& d, int rows, int cols, int copies, int operation, coord at,
+                       const placement& where, bool by_vectors = false) {
+    const size_t whole = where.size(), count = size_t(rows * cols);
     const auto values = generate(format_of<T>(), whole, {3, 6, false});
-    const auto tile = generate(format_of<D>(), size_t(rows * cols), {4, 6, false});
-    memory matrix(whole * sizeof(T)), in(tile.size() * sizeof(float)),
-        out(tile.size() * size_t(copies_of<X>()) * sizeof(float));
-    for (size_t i = 0; i < whole; ++i) matrix.as<T>()[i] = T(values[i]);
-    std::memcpy(in.as<void>(), tile.data(), tile.size() * sizeof(float));
+    const auto tile = generate(d, count, {4, 6, false});
+    device_memory<T> tensor(whole);
+    for (size_t i = 0; i < whole; ++i) tensor[i] = T(values[i]);
+    device_memory<float> in(tile), out(count * size_t(copies));
     tensor_arguments g{};
-    g.plain.in[0] = in.as<float>(), g.plain.out = out.as<float>(), g.plain.operation = operation;
-    const int64_t origin = room + shift;
-    g.matrix = matrix.as<T>() + origin;
-    g.row_stride = row_stride, g.col_stride = col_stride, g.at = at;
-    launch_and_wait<copy_global<Warps, T, X>>(g, shared_bytes);
-    const auto inside = [&](int r, int c) {
-        return r >= 0 && r < matrix_rows && c >= 0 && c < matrix_cols;
-    };
+    g.plain.in[0] = in.data(), g.plain.out = out.data(), g.plain.operation = operation;
+    g.plain.integers[0] = by_vectors ? 1 : 0;
+    g.tensor = tensor.data() + where.origin, g.strides = where.strides, g.at = at;
+    launch_and_wait<Kernel>(g, shared_bytes);
     if (operation == 1) {
-        const std::vector<float> got(out.as<float>(),
-                                     out.as<float>() + tile.size() * size_t(copies_of<X>()));
-        return compare(got, format_of<D>(), [&](size_t i) {
-            const int r = at.row + int(i % tile.size()) / cols,
-                      c = at.col + int(i % tile.size()) % cols;
-            if (!inside(r, c)) return exactly(0.0f);
-            return exactly(values[size_t(origin + r * row_stride + c * col_stride)]);
+        return compare(out.get(), d, [&](size_t i) {
+            const int row = int(i % count) / cols, col = int(i % count) % cols;
+            if (!placement::contains(at, row, col)) return exactly(0.0f);
+            return exactly(values[where.index(at, row, col)]);
         });
     }
     std::vector<float> want = values, got(whole);
     for (size_t i = 0; i < whole; ++i) {
-        got[i] = static_cast<float>(matrix.as<T>()[i]);
+        got[i] = static_cast<float>(tensor[i]);
         want[i] = round_to(format_of<T>(), double(values[i]));
     }
     for (int i = 0; i < rows * cols; ++i) {
-        const int r = at.row + i / cols, c = at.col + i % cols;
-        if (inside(r, c)) want[size_t(origin + r * row_stride + c * col_stride)] = tile[size_t(i)];
+        const int row = i / cols, col = i % cols;
+        if (placement::contains(at, row, col)) want[where.index(at, row, col)] = tile[size_t(i)];
     }
     return compare(got, format_of<T>(), [&](size_t i) { return exactly(want[i]); });
 }
@@ -127,23 +187,59 @@ void add_copies() {
     }
     for (int operation = 0; operation < 2; ++operation) {
         add_case(operation == 0 ? "store" : "load", scope_name<Warps>() + " " + name, [=] {
-            const coord places[] = {{0, 0, 0},   {0, 5, 16},  {0, 30, 48}, {0, -7, 8},
-                                    {0, 3, -13}, {0, 36, 52}, {0, 40, 0},  {0, 0, 60}};
+            const coord places[] = {{0, 0, 0, 0},   {1, 0, 5, 16}, {0, 2, 30, 48}, {1, 1, -7, 8},
+                                    {1, 2, 3, -13}, {0, 36, 52},   {0, 1, 40, 0},  {1, 0, 0, 60},
+                                    {2, 0, 0, 0},   {0, 3, 0, 0},  {-1, 0, 0, 0},  {0, -1, 0, 0}};
             for (const coord at : places) {
-                // rows of memory aligned and not; any strides; columns of memory
-                const int64_t strides[][3] = {{64, 1, 0}, {53, 1, 1}, {150, 2, 0}, {1, 40, 0}};
-                for (const auto& [row_stride, col_stride, shift] : strides) {
-                    const std::string problem =
-                        check_copy<Warps, T, X>(operation, at, row_stride, col_stride, int(shift));
-                    if (!problem.empty()) {
-                        return "at (" + std::to_string(at.row) + ", " + std::to_string(at.col) +
-                               "), strides (" + std::to_string(row_stride) + ", " +
-                               std::to_string(col_stride) + "): " + problem;
-                    }
+                for (const placement& where : placements) {
+                    const std::string problem = check_copy<copy_global<Warps, T, X>, T>(
+                        format_of<typename X::dtype>(), rows_of<Warps, X>(), cols_of<X>(),
+                        copies_of<X>(), operation, at, where);
+                    if (!problem.empty()) return text_of(at, where) + problem;
                 }
             }
             return std::string();
         });
+    }
+}
+// The view of a tensor's CuTe tensor, and of its rows and columns alone.
+template <class T, class X>
+void add_wrapped() {
+    add_case("gl_view_of", std::string(format_of<T>().name) + " tensor, " + register_name<X>(), [] {
+        for (const coord at : {coord{1, 2, 3, 8}, coord{0, 1, 30, 48}, coord{2, 0, 0, 0}}) {
+            const std::string problem = check_copy<copy_global<1, T, X, true>, T>(
+                format_of<typename X::dtype>(), X::rows, X::cols, 1, 1, at, placements[2]);
+            if (!problem.empty()) return text_of(at, placements[2]) + problem;
+        }
+        T first[12] = {};
+        const gl<T, 1, 1, 3, -1> fixed(first, {3, 2}, {0, 0, 4, 2});
+        static_assert(cute::is_static<decltype(cute::shape<0>(fixed.tensor()))>::value);
+        const auto view = gl_view_of(fixed.tensor()(cute::_, cute::_, 0, 0));
+        const bool right = view.data == first && view.rows() == 3 && view.cols() == 2 &&
+                           view.row_stride == 4 && view.col_stride == 2 && view.depth() == 1;
+        return std::string(right ? "" : "the view of a matrix is another");
+    });
+}
+template <class T>
+void add_any() {
+    for (int operation = 0; operation < 2; ++operation) {
+        add_case(operation == 0 ? "set8" : "get8", std::string("any_gl of ") + format_of<T>().name,
+                 [=] {
+                     const coord places[] = {
+                         {0, 0, 0, 0}, {1, 0, 5, 16}, {0, 2, 30, 48}, {1, 2, 3, 8}, {1, 1, 0, 40}};
+                     for (const coord at : places) {
+                         for (const placement& where : placements) {
+                             for (const bool by_vectors : {false, true}) {
+                                 if (by_vectors && where.strides.row % 8 != 0) continue;
+                                 const std::string problem = check_copy<copy_any<T>, T>(
+                                     format_of<float>(), rows_of_any, cols_of_any, 1, operation, at,
+                                     where, by_vectors);
+                                 if (!problem.empty()) return text_of(at, where) + problem;
+                             }
+                         }
+                     }
+                     return std::string();
+                 });
     }
 }
 
@@ -227,6 +323,10 @@ void fill_table() {
     add_copies<1, bf16, rv_fl<24, vector_layout::aligned>>();
     add_copies<1, tk::half, rv_hf<48, vector_layout::orthogonal>>();
     add_copies<4, float, sv_bf<40>>();
+    add_wrapped<float, rt_fl<16, 16>>();
+    add_any<bf16>();
+    add_any<tk::half>();
+    add_any<float>();
 
     add_conversion<bf16, float>();
     add_conversion<tk::half, float>();

@@ -7,41 +7,16 @@
 //   PROGRAM NAME     the cases whose line contains NAME
 #pragma once
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <functional>
 
+#include "../device_memory.hpp"
 #include "numbers.hpp"
-#include "tk/tk.hpp"
 
 namespace tile_ops {
 
-// Memory that kernels and the host use.
-class memory {
-  public:
-    explicit memory(size_t bytes) {
-#if defined(TK_ARCH_SM90)
-        tk::detail::check(cudaMallocManaged(&data_, bytes), "cudaMallocManaged");
-#else
-        data_ = ::operator new(bytes);
-#endif
-    }
-    ~memory() {
-#if defined(TK_ARCH_SM90)
-        cudaFree(data_);
-#else
-        ::operator delete(data_);
-#endif
-    }
-    memory(const memory&) = delete;
-    memory& operator=(const memory&) = delete;
-    template <class T>
-    T* as() {
-        return static_cast<T*>(data_);
-    }
-
-  private:
-    void* data_ = nullptr;
-};
+using checks::device_memory;
 
 // What every kernel here gets: inputs and output as fp32, and which operation to apply to what
 // numbers.
@@ -55,37 +30,23 @@ struct arguments {
 template <class Kernel>
 void launch_and_wait(const typename Kernel::globals& g, int64_t shared_bytes) {
     launch<Kernel>(g, {1, 1, shared_bytes, 0, nullptr});
-#if defined(TK_ARCH_SM90)
-    tk::detail::check(cudaDeviceSynchronize(), "the kernel");
-#endif
+    checks::finish_kernels();
 }
 
 // Runs the kernel on the inputs; `size` results.
 template <class Kernel>
 std::vector<float> run(const std::vector<std::vector<float>>& in, size_t size, int operation,
                        std::vector<int> integers = {}, int64_t shared_bytes = 0) {
-    std::vector<memory*> held;
+    std::deque<device_memory<float>> held;
     arguments g{};
-    for (size_t i = 0; i < in.size(); ++i) {
-        held.push_back(new memory(in[i].size() * sizeof(float) + 1));
-        std::memcpy(held.back()->as<void>(), in[i].data(), in[i].size() * sizeof(float));
-        g.in[i] = held.back()->as<float>();
-    }
-    memory out(size * sizeof(float));
+    for (size_t i = 0; i < in.size(); ++i) g.in[i] = held.emplace_back(in[i]).data();
     // A number that no operation gives, so that an element that was not written is seen.
-    for (size_t i = 0; i < size; ++i) out.as<float>()[i] = -123456.789f;
-    g.out = out.as<float>();
+    device_memory<float> out(size, -123456.789f);
+    g.out = out.data();
     g.operation = operation;
     for (size_t i = 0; i < integers.size(); ++i) g.integers[i] = integers[i];
-    std::exception_ptr error;
-    try {
-        launch_and_wait<Kernel>(g, shared_bytes);
-    } catch (...) {
-        error = std::current_exception();
-    }
-    for (memory* each : held) delete each;
-    if (error) std::rethrow_exception(error);
-    return {out.as<float>(), out.as<float>() + size};
+    launch_and_wait<Kernel>(g, shared_bytes);
+    return out.get();
 }
 
 // --- In kernels ---

@@ -82,9 +82,16 @@ struct plus_place {
     TK_DEVICE float operator()(int place, float x) const { return x + float(place); }
 };
 
-constexpr const char* map_names[] = {"fill",    "copy",  "map",  "map",        "map",
-                                     "add",     "apply", "relu", "map_shared", "map_row",
-                                     "map_col", "zero",  "max"};
+constexpr const char* map_names[] = {
+    "fill",       "copy",          "map",           "map",
+    "map",        "add",           "apply",         "relu",
+    "map_shared", "map_row",       "map_col",       "zero",
+    "max",        "broadcast_row", "broadcast_col", "exp2_scaled_sub_row"};
+constexpr int num_maps = 16,
+              first_of_values = 13;  // by a vector of values, besides map_row and map_col
+TK_HOST_DEVICE constexpr bool takes_values(int operation) {
+    return operation == 9 || operation == 10 || operation >= first_of_values;
+}
 template <int Warps, class D, class A, class B>
 struct maps {
     static constexpr int num_threads = 128;
@@ -133,16 +140,20 @@ struct maps {
                 break;
         }
         if constexpr (shared_tile<D>) {
-            if (g.operation == 9 || g.operation == 10) {
+            if (takes_values(g.operation)) {
                 auto& rows = operand<col_vec<B>>(1);
                 auto& cols = operand<row_vec<B>>(1);
-                if (g.operation == 9) {
-                    read_shared<Warps>(rows, g.in[2]);
-                    G::map_row(d, a, rows, three_less{});
-                } else {
+                const bool of_columns = g.operation == 10 || g.operation == 14;
+                if (of_columns) {
                     read_shared<Warps>(cols, g.in[2]);
-                    G::map_col(d, a, cols, three_less{});
+                } else {
+                    read_shared<Warps>(rows, g.in[2]);
                 }
+                if (g.operation == 9) G::map_row(d, a, rows, three_less{});
+                if (g.operation == 10) G::map_col(d, a, cols, three_less{});
+                if (g.operation == 13) G::broadcast_row(d, rows);
+                if (g.operation == 14) G::broadcast_col(d, cols);
+                if (g.operation == 15) G::exp2_scaled_sub_row(d, a, rows, 0.25f);
             }
         }
         write_shared<Warps>(g.out, d);
@@ -150,8 +161,8 @@ struct maps {
 };
 template <int Warps, class D, class A, class B>
 void add_maps() {
-    for (int operation = 0; operation < 13; ++operation) {
-        if (!shared_tile<D> && (operation == 9 || operation == 10)) continue;
+    for (int operation = 0; operation < num_maps; ++operation) {
+        if (!shared_tile<D> && takes_values(operation)) continue;
         add_case(map_names[operation],
                  scope_name<Warps>() + " " + shared_name<D>() + " of " + shared_name<A>() +
                      " and " + shared_name<B>(),
@@ -171,6 +182,12 @@ void add_maps() {
                              const float x = a[i], y = b[i];
                              const bool x_wins =
                                  std::isnan(x) || x > y || (x == y && !std::signbit(x));
+                             const float of_row = b[i / cols % b.size()];
+                             if (operation == 15) {
+                                 const float scaled = of_row == -infinity ? 0.0f : of_row * 0.25f;
+                                 return within(std::exp2(double(std::fma(x, 0.25f, -scaled))), 2.0,
+                                               true);
+                             }
                              const float results[] = {0.375f,
                                                       x,
                                                       0.5f * x,
@@ -180,14 +197,45 @@ void add_maps() {
                                                       x + float(place),
                                                       x < 0.0f ? 0.0f : x,
                                                       x - y,
-                                                      x - b[i / cols % b.size()],
+                                                      x - of_row,
                                                       x - b[i % cols],
                                                       0.0f,
-                                                      x_wins ? x : y};
+                                                      x_wins ? x : y,
+                                                      of_row,
+                                                      b[i % cols]};
                              return exactly(results[operation]);
                          });
                  });
     }
+}
+
+// What a CuTe tensor of a tile or a vector was made of.
+template <class S>
+struct rewrapped {
+    static constexpr int num_threads = 128;
+    using globals = arguments;
+    static TK_DEVICE void run(const globals& g) {
+        if (!takes_part<1>()) return;
+        S& from = operand<S>(0);
+        const auto same = [&]() -> S& {
+            if constexpr (shared_tile<S>) {
+                return shared_tile_of<S>(from.tensor());
+            } else {
+                return shared_vector_of<S>(from.tensor());
+            }
+        };
+        read_shared<1>(from, g.in[0]);
+        write_shared<1>(g.out, same());
+    }
+};
+template <class S>
+void add_rewrapped() {
+    add_case(shared_tile<S> ? "shared_tile_of" : "shared_vector_of", shared_name<S>(), [] {
+        const size_t size = S::bytes / sizeof(typename S::dtype);
+        const auto x = generate(format_of<typename S::dtype>(), size, {1, 4, false});
+        return compare(run<rewrapped<S>>({x}, size, 0, {}, shared_bytes),
+                       format_of<typename S::dtype>(), [&](size_t i) { return exactly(x[i]); });
+    });
 }
 
 // A register vector and a shared one: of the whole, or a warp's rows of it.
@@ -262,6 +310,11 @@ void fill_table() {
     add_registers<1, st_bf<64, 32, 64>, rt_fl<16, 8>, 4>();
     add_registers<4, st_fl<128, 64>, rt_fl<16, 32>, 2>();
     add_registers<1, st_fl<32, 32>, rt_fl<16, 16, col_layout>, 2>();
+    // Those whose lanes exchange the two of a pair.
+    add_registers<1, st_fl<32, 32>, rt_fl<16, 16>, 2>();
+    add_registers<4, st_fl<256, 64>, rt_bf<16, 16>, 4>();
+    add_registers<4, st_fl<128, 96>, rt_fl<16, 48>, 2>();
+    add_registers<1, st_fl<32, 16, 64>, rt_fl<16, 8>, 2>();
     add_registers<1, st_e4m3<32, 64>, rt_e4m3<16, 32>, 2>();
 
     add_maps<4, st_bf<64, 64>, st_bf<64, 64>, st_bf<64, 64>>();
@@ -270,6 +323,8 @@ void fill_table() {
     add_maps<4, sv_bf<40>, sv_fl<40>, sv_hf<40>>();
     add_maps<1, sv_fl<7>, sv_fl<7>, sv_bf<7>>();
 
+    add_rewrapped<st_bf<64, 32>>();
+    add_rewrapped<sv_fl<40>>();
     add_vector<1, false, sv_fl<40>, rv_bf<40>>();
     add_vector<4, false, sv_bf<64>, rv_fl<64>>();
     add_vector<4, false, sv_bf<24>, rv_fl<24, vector_layout::aligned>>();

@@ -87,26 +87,32 @@ struct matrices {
     }
 };
 
-// load and store of fp32 register tiles in the row layout: two neighbours a lane.
+// load and store of fp32 register tiles in the row layout: two neighbours a lane, or one.
 struct pairs {
     template <class S>
-    static constexpr int elements = 2;
+    static constexpr int blocks = S::cols / 8;
+    template <class S>
+    static constexpr int elements =
+        detail::exchanges_neighbours<S::swizzle_bytes, blocks<S>> ? 1 : 2;
     template <class S>
     static constexpr bool applies = sizeof(typename S::dtype) == 4 && S::cols % 8 == 0;
     template <class S, class F>
     static void for_each(F&& f) {
-        constexpr int blocks = S::cols / 8;
-        constexpr int exchanged = detail::exchanged_blocks<S::swizzle_bytes, blocks>;
+        constexpr int of_blocks = detail::exchanged_blocks<S::swizzle_bytes, blocks<S>>;
+        constexpr int of_neighbours = elements<S> == 1 ? 1 : 0;
+        const auto access = [&](int i, int j, int upper, int n) {
+            f(
+                [&](int lane) {
+                    const bool other = detail::is_exchanging_lane<S::swizzle_bytes>(lane);
+                    return detail::fragment_place<true, 2>(lane, i, j ^ (other ? of_blocks : 0),
+                                                           upper, n ^ (other ? of_neighbours : 0));
+                },
+                32);
+        };
         for (int i = 0; i < S::rows / 16; ++i) {
-            for (int j = 0; j < blocks; ++j) {
+            for (int j = 0; j < blocks<S>; ++j) {
                 for (int upper = 0; upper < 2; ++upper) {
-                    f(
-                        [&](int lane) {
-                            const bool other = detail::is_exchanging_lane<S::swizzle_bytes>(lane);
-                            return detail::fragment_place<true, 2>(
-                                lane, i, j ^ (other ? exchanged : 0), upper, 0);
-                        },
-                        32);
+                    for (int n = 0; n < 2; n += elements<S>) access(i, j, upper, n);
                 }
             }
         }

@@ -50,6 +50,7 @@ template <int Axis, int Size>
 struct gl_size {
     static_assert(Size > 0, "gl: a dimension is positive, or -1 if it is known at run time only");
     TK_HOST_DEVICE static constexpr int64_t size() { return Size; }
+    TK_HOST_DEVICE static constexpr auto extent() { return cute::Int<Size>{}; }
     static constexpr bool fits(int64_t given) { return given == Size; }
     static constexpr void set(int64_t) {}
 };
@@ -57,6 +58,7 @@ template <int Axis>
 struct gl_size<Axis, -1> {
     int64_t value = Axis < 2 ? 1 : 0;
     TK_HOST_DEVICE constexpr int64_t size() const { return value; }
+    TK_HOST_DEVICE constexpr int64_t extent() const { return value; }
     static constexpr bool fits(int64_t given) { return given >= 0; }
     constexpr void set(int64_t given) { value = given; }
 };
@@ -139,6 +141,15 @@ struct gl : detail::gl_size<0, B>,
         return offset(at.batch, at.depth, at.row, at.col);
     }
 
+    // Sizes known at compile time are so in its layout.
+    TK_HOST_DEVICE auto tensor() const {  // (ROWS,COLS,DEPTH,BATCH)
+        return cute::make_tensor(
+            cute::make_gmem_ptr(data),
+            cute::make_shape(detail::gl_size<2, R>::extent(), detail::gl_size<3, C>::extent(),
+                             detail::gl_size<1, D>::extent(), detail::gl_size<0, B>::extent()),
+            cute::make_stride(row_stride, col_stride, depth_stride, batch_stride));
+    }
+
     // The TMA descriptor for copies of S.
     template <class S>
     TK_HOST_DEVICE const tma_descriptor& descriptor() const {
@@ -202,6 +213,30 @@ struct gl : detail::gl_size<0, B>,
 // A global tensor of any sizes without a descriptor.
 template <class T>
 using gl_view = gl<T, -1, -1, -1, -1>;
+
+// The view of a CuTe tensor in global memory, (ROWS,COLS), (ROWS,COLS,DEPTH) or with the batch too:
+// `gl::tensor()`, backwards.
+template <class Tensor>
+TK_HOST_DEVICE auto gl_view_of(const Tensor& tensor) {
+    constexpr int rank = decltype(cute::rank(tensor.layout()))::value;
+    static_assert(rank >= 2 && rank <= 4,
+                  "gl_view_of: the tensor must have two to four dimensions: rows, columns, depth "
+                  "and batch");
+    auto* const data = cute::raw_pointer_cast(tensor.data());
+    gl_view<std::remove_pointer_t<decltype(data)>> result;
+    gl_shape shape(int64_t(cute::size<0>(tensor)), int64_t(cute::size<1>(tensor)));
+    gl_strides strides(0, 0, int64_t(cute::stride<0>(tensor)), int64_t(cute::stride<1>(tensor)));
+    if constexpr (rank >= 3) {
+        shape.depth = int64_t(cute::size<2>(tensor));
+        strides.depth = int64_t(cute::stride<2>(tensor));
+    }
+    if constexpr (rank == 4) {
+        shape.batch = int64_t(cute::size<3>(tensor));
+        strides.batch = int64_t(cute::stride<3>(tensor));
+    }
+    result.set(data, shape, strides);
+    return result;
+}
 
 template <class G>
 concept global_tensor = requires(const G& tensor) {

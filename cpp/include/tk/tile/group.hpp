@@ -38,6 +38,8 @@ struct group : detail::sync_ops<Warps>,
     using detail::map_ops<Warps>::map, detail::shared_ops<Warps>::map;
     using detail::map_ops<Warps>::map_row, detail::shared_ops<Warps>::map_row;
     using detail::map_ops<Warps>::map_col, detail::shared_ops<Warps>::map_col;
+    using detail::map_ops<Warps>::broadcast_row, detail::shared_ops<Warps>::broadcast_row;
+    using detail::map_ops<Warps>::broadcast_col, detail::shared_ops<Warps>::broadcast_col;
     using detail::map_ops<Warps>::apply, detail::shared_ops<Warps>::apply;
     using detail::map_ops<Warps>::fill, detail::shared_ops<Warps>::fill;
     using detail::map_ops<Warps>::max, detail::reduction_ops<Warps>::max;

@@ -46,6 +46,12 @@ template <int SwizzleBytes, int Blocks>
 inline constexpr int exchanged_blocks = SwizzleBytes == 128 && Blocks % 4 == 0  ? 2
                                         : SwizzleBytes == 64 && Blocks % 2 == 0 ? 1
                                                                                 : 0;
+// Parts of a tile may be narrower, or wider by less. Their lanes access a pair one by one, and
+// those of the odd rows its second number first: all eight rows are accessed at once then, four of
+// them in the even and four in the odd banks.
+template <int SwizzleBytes, int Blocks>
+inline constexpr bool exchanges_neighbours =
+    SwizzleBytes >= 64 && exchanged_blocks<SwizzleBytes, Blocks> == 0;
 template <int SwizzleBytes>
 TK_HOST_DEVICE constexpr bool is_exchanging_lane(int lane) {
     return lane / (SwizzleBytes == 128 ? 4 : 8) % 2 == 1;

@@ -48,15 +48,14 @@ struct layout_ops {
         map_ops<Warps>::fill(dst, value);
     }
 
-    // dst = src in the other register layout; one `movmatrix` for two 16-bit elements.
+    // dst = src in the other register layout; one `movmatrix` for two 16-bit elements, and
+    // for four 8-bit ones with two shuffles.
     template <register_tile D, register_tile A>
     static TK_DEVICE void swap_layout(D& dst, const A& src) {
         static_assert(same_shape<D, A> && D::layout != A::layout,
                       "swap_layout: the tiles must have one shape, and different layouts");
         static_assert(std::is_same_v<typename D::dtype, typename A::dtype>,
                       "swap_layout: the tiles must have one dtype");
-        static_assert(sizeof(typename D::dtype) > 1,
-                      "swap_layout: 8-bit elements cannot be moved so; go through shared memory");
         exchange_layout(dst, src);
     }
     // dst = src transposed. Into the other layout nothing moves.

@@ -289,13 +289,21 @@ struct map_ops {
     // over nothing, is 0.
     template <class D, class A, class V>
     static TK_DEVICE void exp2_scaled_sub_row(D& dst, const A& src, const V& values, float scale) {
-        rv<float, V::length, V::layout> scaled;
-        group<Warps>::map(scaled, values, [&](float x) {
+        const auto scaled_value = [&](float x) {
             return x == -std::numeric_limits<float>::infinity() ? 0.0f : x * scale;
-        });
-        group<Warps>::map_row(dst, src, scaled, [&](float x, float value) {
-            return functions::exp2{}(fmaf(x, scale, -value));
-        });
+        };
+        const auto power = [&](float x, float scaled) {
+            return functions::exp2{}(fmaf(x, scale, -scaled));
+        };
+        if constexpr (register_vector<V>) {
+            rv<float, V::length, V::layout> scaled;
+            group<Warps>::map(scaled, values, scaled_value);
+            group<Warps>::map_row(dst, src, scaled, power);
+        } else {  // of shared memory: a product for each element
+            group<Warps>::map_row(dst, src, values, [&](float x, float value) {
+                return power(x, scaled_value(value));
+            });
+        }
     }
 };
 

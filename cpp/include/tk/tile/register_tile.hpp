@@ -80,6 +80,20 @@ TK_DEVICE R register_tile_of(const Tensor& fragment) {
     return result;
 }
 
+// The same of a vector: `V::tensor()`, backwards.
+template <register_vector V, class Tensor>
+TK_DEVICE V register_vector_of(const Tensor& elements) {
+    static_assert(std::is_same_v<typename Tensor::value_type, typename V::dtype>,
+                  "register_vector_of: the tensor must have the vector's dtype");
+    static_assert(decltype(cute::size(elements.layout()))::value == V::elements,
+                  "register_vector_of: the tensor must have as many elements as a lane has of the "
+                  "vector");
+    V result;
+    TK_UNROLL
+    for (int i = 0; i < V::elements; ++i) result.data[i] = elements(i);
+    return result;
+}
+
 // A complex register tile: two real ones.
 template <element T, int Rows, int Cols, register_layout Layout = row_layout>
 struct crt {

@@ -6,6 +6,7 @@
 
 #include "tk/tile/maps.hpp"
 #include "tk/tile/st.hpp"
+#include "tk/tile/vectors.hpp"
 
 #if defined(TK_ARCH_SM90)
 #include "tk/arch/sm90/deal.hpp"
@@ -16,38 +17,6 @@
 TK_NAMESPACE_BEGIN
 
 namespace detail {
-
-// `Count` elements that lie side by side, widened and narrowed; 16 bytes of them at most.
-template <int Count, element T>
-TK_DEVICE void read_vector(float (&values)[Count], const T* from) {
-    struct alignas(Count * sizeof(T)) vector {
-        T data[Count];
-    };
-    const vector read = *reinterpret_cast<const vector*>(from);
-    if constexpr (Count % 2 == 0) {
-        TK_UNROLL
-        for (int i = 0; i < Count; i += 2) load_pair(values[i], values[i + 1], read.data + i);
-    } else {
-        TK_UNROLL
-        for (int i = 0; i < Count; ++i) values[i] = convert<float>(read.data[i]);
-    }
-}
-template <int Count, element T>
-TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
-    struct alignas(Count * sizeof(T)) vector {
-        T data[Count];
-    } written;
-    if constexpr (Count % 2 == 0) {
-        TK_UNROLL
-        for (int i = 0; i < Count; i += 2) {
-            store_pair(written.data + i, values[i], values[i + 1]);
-        }
-    } else {
-        TK_UNROLL
-        for (int i = 0; i < Count; ++i) written.data[i] = convert<T>(values[i]);
-    }
-    *reinterpret_cast<vector*>(to) = written;
-}
 
 // How many columns of a shared tile are taken at once: 16 bytes of the widest element, fewer where
 // a part is narrower.
@@ -122,6 +91,21 @@ struct shared_ops {
                       "the vector of values for each column must have as many as the tile has");
         map_places(dst, src, values,
                    [&](int, int col, float x) { return f(x, convert<float>(values.data[col])); });
+    }
+    // The value of its row, or of its column, in every place; the values a shared vector.
+    template <shared_tile D, shared_vector V>
+    static TK_DEVICE void broadcast_row(D& dst, const V& values) {
+        static_assert(V::length == D::rows,
+                      "broadcast_row: the vector must have as many values as the tile has rows");
+        broadcast_places(dst, values,
+                         [&](int row, int) { return convert<float>(values.data[row]); });
+    }
+    template <shared_tile D, shared_vector V>
+    static TK_DEVICE void broadcast_col(D& dst, const V& values) {
+        static_assert(V::length == D::cols,
+                      "broadcast_col: the vector must have as many values as the tile has columns");
+        broadcast_places(dst, values,
+                         [&](int, int col) { return convert<float>(values.data[col]); });
     }
     // f(row, column, x); f(place, x) of a vector.
     template <shared_tile D, shared_tile A, class F>
@@ -260,6 +244,17 @@ struct shared_ops {
         note_vector<Warps>(values, false, "map", true);
         note_source(src, "map");
         map_each(dst, src, "map", f);
+    }
+    template <class D, class V, class F>
+    static TK_DEVICE void broadcast_places(D& dst, const V& values, F&& f) {
+        note_vector<Warps>(values, false, "broadcast", true);
+        note_tile<Warps>(dst, true, "broadcast");
+        constexpr int width = vector_cols<D, int(sizeof(typename D::dtype))>;
+        deal_panels<Warps, width, D>([&](int row, int col) {
+            float results[width];
+            for (int i = 0; i < width; ++i) results[i] = f(row, col + i);
+            write_vector(dst.data + dst.index(row, col), results);
+        });
     }
     template <class D, class A, class F>
     static TK_DEVICE void map_each(D& dst, const A& src, const char* operation, F&& f) {

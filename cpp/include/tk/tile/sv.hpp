@@ -35,4 +35,16 @@ concept shared_vector = requires {
     V::bytes;
 } && !requires { V::elements; };
 
+// The shared vector that a CuTe tensor with its layout lies in: `V::tensor()`, backwards.
+template <shared_vector V, class Tensor>
+TK_HOST_DEVICE V& shared_vector_of(Tensor&& tensor) {
+    using own = decltype(std::declval<V&>().tensor());
+    static_assert(
+        std::is_same_v<std::remove_cvref_t<decltype(tensor.layout())>,
+                       std::remove_cvref_t<decltype(std::declval<own&>().layout())>> &&
+            std::is_same_v<typename std::remove_cvref_t<Tensor>::value_type, typename V::dtype>,
+        "shared_vector_of: the tensor must have the vector's layout and dtype");
+    return *reinterpret_cast<V*>(cute::raw_pointer_cast(tensor.data()));
+}
+
 TK_NAMESPACE_END

@@ -22,6 +22,9 @@ struct rv {
     auto tensor() {  // (LENGTH)
         return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<Length>{});
     }
+    auto tensor() const {  // (LENGTH)
+        return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<Length>{});
+    }
     static int position(int index) { return index; }
     static bool is_owner() { return true; }
     // f(index into data, element of the vector) for all of them.

@@ -65,11 +65,16 @@ struct register_copy_ops {
             group<Warps>::copy(converted, src);
             store(dst, converted);
         } else if constexpr (sizeof(T) == 4 && R::is_row) {
-            by_pairs<R>(dst, [&](uint32_t to, bool exchanges, int i, int other) {
-                float2 pair;
-                pair.x = convert<float>(exchanges ? src.data[other] : src.data[i]);
-                pair.y = convert<float>(exchanges ? src.data[other + 1] : src.data[i + 1]);
-                shared_at<float2>(to) = pair;
+            const auto value = [&](bool exchanges, int i, int other) {
+                return convert<float>(exchanges ? src.data[other] : src.data[i]);
+            };
+            by_pairs<R>(dst, [&]<int Width>(uint32_t to, bool exchanges, int i, int other) {
+                if constexpr (Width == 1) {
+                    shared_at<float>(to) = value(exchanges, i, other);
+                } else {
+                    shared_at<float2>(to) =
+                        make_float2(value(exchanges, i, other), value(exchanges, i + 1, other + 1));
+                }
             });
         } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
             by_elements<R>(dst,
@@ -97,13 +102,20 @@ struct register_copy_ops {
             load(unconverted, src);
             group<Warps>::copy(dst, unconverted);
         } else if constexpr (sizeof(T) == 4 && R::is_row) {
-            float2 pairs[R::elements / 2];
-            by_pairs<R>(src, [&](uint32_t from, bool, int i, int) {
-                pairs[i / 2] = shared_at<const float2>(from);
+            float values[R::elements];
+            by_pairs<R>(src, [&]<int Width>(uint32_t from, bool, int i, int) {
+                if constexpr (Width == 1) {
+                    values[i] = shared_at<const float>(from);
+                } else {
+                    const float2 pair = shared_at<const float2>(from);
+                    values[i] = pair.x, values[i + 1] = pair.y;
+                }
             });
-            by_pairs<R>(src, [&](uint32_t, bool exchanges, int i, int other) {
-                dst.data[i] = exchanges ? pairs[other / 2].x : pairs[i / 2].x;
-                dst.data[i + 1] = exchanges ? pairs[other / 2].y : pairs[i / 2].y;
+            by_pairs<R>(src, [&]<int Width>(uint32_t, bool exchanges, int i, int other) {
+                TK_UNROLL
+                for (int n = 0; n < Width; ++n) {
+                    dst.data[i + n] = exchanges ? values[other + n] : values[i + n];
+                }
             });
         } else if constexpr (sizeof(T) == 4 || (sizeof(T) == 1 && !R::is_row)) {
             by_elements<R>(src,
@@ -152,24 +164,31 @@ struct register_copy_ops {
             }
         }
     }
-    // f(address, whether it is another block's, index into data, that block's) for every pair of
-    // fp32 neighbours of the row layout. Lanes whose units of 16 bytes would meet in the same banks
-    // exchange blocks (`exchanged_blocks`): half the wavefronts for a select an element.
+    // f<numbers>(address, whether it is others', index into data, those others') for every pair of
+    // fp32 neighbours of the row layout, or each of them. Lanes whose units of 16 bytes would meet
+    // in the same banks exchange blocks, or neighbours (`exchanged_blocks`): half the wavefronts
+    // for a select an element.
     template <class R, class S, class F>
     static TK_DEVICE void by_pairs(const S& tile, F&& f) {
-        constexpr int exchanged = exchanged_blocks<S::swizzle_bytes, R::blocks_along>;
-        const bool exchanges = exchanged != 0 && is_exchanging_lane<S::swizzle_bytes>(lane());
+        constexpr int blocks = exchanged_blocks<S::swizzle_bytes, R::blocks_along>;
+        constexpr bool singles = exchanges_neighbours<S::swizzle_bytes, R::blocks_along>;
+        constexpr int width = singles ? 1 : 2;
+        const bool exchanges =
+            (blocks != 0 || singles) && is_exchanging_lane<S::swizzle_bytes>(lane());
         place own = fragment_place<true, 2>(lane(), 0, 0, 0, 0);
-        own.col += exchanges ? exchanged * 8 : 0;
+        own.col += exchanges ? blocks * 8 + (singles ? 1 : 0) : 0;
         const lane_addresses<Warps, S> addresses(tile, own);
         TK_UNROLL
         for (int i = 0; i < R::blocks_across; ++i) {
             TK_UNROLL
             for (int j = 0; j < R::blocks_along; ++j) {
                 TK_UNROLL
-                for (int upper = 0; upper < 2; ++upper) {
-                    f(addresses.at(i * 16 + upper * 8, j * 8), exchanges, R::index(i, j, upper, 0),
-                      R::index(i, j ^ exchanged, upper, 0));
+                for (int e = 0; e < 4; e += width) {
+                    const int upper = e / 2, n = e % 2;
+                    f.template operator()<width>(
+                        addresses.at(i * 16 + upper * 8, j * 8 + n), exchanges,
+                        R::index(i, j, upper, n),
+                        R::index(i, j ^ blocks, upper, singles ? 1 - n : n));
                 }
             }
         }

@@ -19,6 +19,7 @@ TK_DEVICE uint32_t movmatrix(uint32_t pair) {
     return result;
 }
 constexpr uint32_t low_halves = 0x5410, high_halves = 0x7632;
+constexpr uint32_t even_bytes = 0x6420, odd_bytes = 0x7531;
 
 template <element_8bit T>
 TK_DEVICE float2 widen_pair(uint16_t pair) {
@@ -71,6 +72,53 @@ TK_DEVICE void exchange_neighbours(D& dst, const A& src) {
                         store_pair(dst.data + D::index(i, 2 * j + h, upper, 0), pair.x, pair.y);
                     }
                 }
+            }
+        }
+    }
+}
+
+// Of each lane's two registers one goes to another lane at a time: the first from lane `source`,
+// the second from that with bit `flip` changed. `gives_second` says which of its own a lane gives
+// first, `takes_second` which of the two it takes first.
+TK_DEVICE void exchange_pair(uint32_t (&pair)[2], bool gives_second, int source, int flip,
+                             bool takes_second) {
+    const uint32_t first = shuffle(gives_second ? pair[1] : pair[0], source);
+    const uint32_t second = shuffle(gives_second ? pair[0] : pair[1], source ^ flip);
+    pair[0] = takes_second ? second : first, pair[1] = takes_second ? first : second;
+}
+
+// 16 x 16 bytes of a lane's two registers: four neighbours along from group g and g + 8 across,
+// with across and along exchanged. `movmatrix` moves pairs of bytes, and leaves 2 x 2 bytes in a
+// lane: of the first register from places 4 q along and the next, of the second from 4 q + 2, if
+// the groups have been dealt out so before; and in group g those of 2 g and 2 g + 1 across, which
+// belong to groups of their own. With (a, b, c) the bits of g, the one is a way from group (a, b,
+// c) to (register, a, c), the other from (a, b, c) to (b, c, register).
+TK_DEVICE void transpose_bytes(uint32_t (&pair)[2]) {
+    const int place = lane() % 4, a = lane() / 16, b = lane() / 8 % 2, c = lane() / 4 % 2;
+    exchange_pair(pair, b != 0, b * 16 + a * 8 + c * 4 + place, 8, a != 0);
+    const uint32_t first = movmatrix(pair[0]), second = movmatrix(pair[1]);
+    pair[0] = __byte_perm(first, second, even_bytes);
+    pair[1] = __byte_perm(first, second, odd_bytes);
+    exchange_pair(pair, a != 0, c * 16 + a * 8 + b * 4 + place, 16, c != 0);
+}
+
+template <register_tile D, register_tile A>
+    requires element_8bit<typename A::dtype>
+TK_DEVICE void exchange_layout(D& dst, const A& src) {
+    TK_UNROLL
+    for (int i = 0; i < A::blocks_across; ++i) {
+        TK_UNROLL
+        for (int j = 0; j < A::blocks_along; ++j) {
+            uint32_t pair[2];
+            TK_UNROLL
+            for (int upper = 0; upper < 2; ++upper) {
+                pair[upper] =
+                    *reinterpret_cast<const uint32_t*>(src.data + A::index(i, j, upper, 0));
+            }
+            transpose_bytes(pair);
+            TK_UNROLL
+            for (int upper = 0; upper < 2; ++upper) {
+                *reinterpret_cast<uint32_t*>(dst.data + D::index(j, i, upper, 0)) = pair[upper];
             }
         }
     }

@@ -21,6 +21,9 @@ struct rv {
     TK_DEVICE auto tensor() {  // (ELEMENTS)
         return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<elements>{});
     }
+    TK_DEVICE auto tensor() const {  // (ELEMENTS)
+        return cute::make_tensor(cute::make_rmem_ptr(data), cute::Int<elements>{});
+    }
     // Which element of the vector data[index] of the calling lane is; of a naive vector also one
     // from Length on, which stands for nothing.
     static TK_DEVICE int position(int index) {
