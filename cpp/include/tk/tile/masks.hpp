@@ -23,7 +23,9 @@ struct mask_ops {
     template <class D, class A>
     static TK_DEVICE void make_causal(D& dst, const A& src, float fill, int row_0 = 0,
                                       int col_0 = 0, int offset = 0) {
-        tril(dst, src, near(int64_t(row_0) + offset - col_0), fill);
+        // Two places' difference is an int; an offset may be any number.
+        const int last = offset == 0 ? near(row_0 - col_0) : near(int64_t(row_0) + offset - col_0);
+        below(dst, src, last, fill);
     }
     // Keeps the keys from `left` before to `right` after the query; a negative number: no limit.
     template <class D, class A>
@@ -43,11 +45,7 @@ struct mask_ops {
     // on, as torch.tril and torch.triu.
     template <class D, class A>
     static TK_DEVICE void tril(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
-        mask_steps(dst, src, fill, [&](place from) {
-            return [last = near(diagonal) - (from.col - from.row)](int row, int col) {
-                return col - row <= last;
-            };
-        });
+        below(dst, src, near(diagonal), fill);
     }
     template <class D, class A>
     static TK_DEVICE void triu(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
@@ -93,6 +91,15 @@ struct mask_ops {
     }
     static TK_DEVICE int near(int place) {
         return place < -no_limit ? -no_limit : place > no_limit ? no_limit : place;
+    }
+
+    template <class D, class A>
+    static TK_DEVICE void below(D& dst, const A& src, int diagonal, float fill) {
+        mask_steps(dst, src, fill, [&](place from) {
+            return [last = diagonal - (from.col - from.row)](int row, int col) {
+                return col - row <= last;
+            };
+        });
     }
 
     // `keep_from(first place)` gives keep(rows, columns from there): the place's part that depends
