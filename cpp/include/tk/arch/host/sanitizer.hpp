@@ -1,9 +1,7 @@
-// What the emulated machine tells the sanitizers: AddressSanitizer, where shared memory ends;
-// ThreadSanitizer, so that it sees the synchronisation that a
-// kernel does and not the locks that this machine is built of: those, and what they guard, are
-// hidden
-// (`unseen`); each operation states the order that its counterpart in hardware gives (`publish`,
-// `observe`).
+// What the emulated machine tells the sanitizers. AddressSanitizer: where shared memory ends.
+// ThreadSanitizer: the synchronisation that a kernel does, and not the locks that this machine is
+// built of. Those, and what they guard, are hidden (`unseen`); each operation states the order that
+// its counterpart in hardware gives (`publish`, `observe`).
 #pragma once
 #include <cstddef>
 #include <cstring>
