@@ -62,7 +62,13 @@ def test_new_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert "@NAME@" not in text and "my_kernel2" in text
 
 
-@pytest.mark.parametrize("name", ["2x", "Upper", "a-b", "class", "", "a b", "tk", "torch", "../x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("2x", "Upper", "a-b", "class", "", "a b", "tk", "torch", "../x"),
+        *("random", "types", "numpy", "tuple", "setattr", "aten", "conftest"),
+    ],
+)
 def test_new_refuses_a_bad_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["new", name]) == 2
     captured = capsys.readouterr()

@@ -95,6 +95,85 @@ const test_table misuse = {
              wait(memory().ready[0], 0);
          });
      }},
+    {"a_phase_is_named_by_its_parity",
+     [] {
+         for (const int phase : {2, -1}) {
+             const std::string word = "phase " + std::to_string(phase) + " of ready[0]";
+             const auto ask = [&](auto operation) {
+                 fails({word, "must be 0 or 1"}, [&] {
+                     init(1);
+                     if (!first_warp()) return;
+                     warp::arrive(memory().ready[0]);
+                     operation(memory().ready[0], phase);
+                 });
+             };
+             ask([](semaphore& sem, int p) { wait(sem, p); });
+             ask([](semaphore& sem, int p) { try_wait(sem, p); });
+             ask([](semaphore& sem, int p) { test_wait(sem, p); });
+         }
+     }},
+    {"no_fewer_than_0_bytes_are_expected",
+     [] {
+         fails({"ready[0]", "-16 bytes"}, [] {
+             init(1);
+             if (first_warp()) warp::expect_bytes(memory().ready[0], -16);
+         });
+         fails({"ready[0]", "-16 bytes"}, [] {
+             init(1);
+             if (first_warp()) warp::add_expected_bytes(memory().ready[0], -16);
+         });
+     }},
+    {"a_semaphore_is_initialised_once",
+     [] {
+         fails({"ready[0] is initialised already", "invalidate_semaphore"}, [] {
+             init(1);
+             init(1);
+         });
+         host_check::run([] {
+             init(1);
+             if (first_warp()) {
+                 for (semaphore& each : memory().ready) invalidate_semaphore(each);
+             }
+             cluster::sync();
+             init(2);
+         });
+     }},
+    {"a_warpgroup_s_warps_do_together_what_is_of_all_four",
+     [] {
+         fails({"warps 0 and 1", "1 and 0 products"}, [] {
+             if (!first_warp()) return;
+             warp::zero(memory().tiles[0]);
+             fence_async_proxy();
+             rt_fl<16, 64> sum;
+             warpgroup::mm_ABt(sum, memory().tiles[0], memory().tiles[0]);
+             warpgroup::mma_async_wait<0>(sum);
+         });
+         fails({"warps 4 and 6", "decrease_registers"}, [] {
+             if (warp::groupid() == 4 || warp::groupid() == 5) decrease_registers<40>();
+         });
+     }},
+    {"an_access_beyond_the_shared_memory_is_named",
+     [] {
+         for (const int64_t bytes : {int64_t(0), int64_t(bf_tile::bytes)}) {
+             const std::string word = "beyond the block's " + std::to_string(bytes) + " bytes";
+             fails({"fill of st<bf16, 64, 64>", word, "shared_bytes"},
+                   [] {
+                       if (first_warp()) warp::zero(memory().tiles[1]);
+                   },
+                   {1, 1, bytes});
+             fails({"load of st<float, 64, 32>", word},
+                   [] {
+                       rt_fl<64, 32> there;
+                       if (first_warp()) warp::load(there, memory().numbers);
+                   },
+                   {1, 1, bytes});
+         }
+         // A tile of the caller's own is none of the block's.
+         host_check::run([] {
+             alignas(1024) bf_tile own;
+             warp::zero(own);
+         });
+     }},
     {"an_invalidated_semaphore_is_of_no_use",
      [] {
          fails({"before init_semaphores"}, [] {

@@ -1,6 +1,7 @@
 // Tile operations of the emulated machine: products, loads and stores, and what it says of their
 // misuse. See host_check.hpp.
 #include <cmath>
+#include <limits>
 
 #include "host_check.hpp"
 
@@ -198,6 +199,46 @@ const test_table tests = {
              },
              {4, 2});
          require(wrong == 0, std::to_string(wrong) + " elements");
+     }},
+    {"masks_hold_for_lines_beyond_every_tile",
+     [] {
+         constexpr int most = std::numeric_limits<int>::max(), least = -most - 1;
+         std::atomic<int> wrong = 0;
+         run([&] {
+             if (!first_warp()) return;
+             rt_fl<16, 64> ones, masked;
+             warp::one(ones);
+             const auto keeps = [&](int elements) {
+                 if (int(warp::sum(masked)) != elements) ++wrong;
+             };
+             const int corners[][2] = {{0, 64}, {64, 0}, {0, most}, {most, 0}};
+             for (const auto& [row, col] : corners) {
+                 if (row + int64_t(col) == 64) {
+                     warp::make_window(masked, ones, 0.0f, most, most, row, col), keeps(1024);
+                 }
+                 warp::make_window(masked, ones, 0.0f, -1, -1, row, col), keeps(1024);
+                 warp::make_window(masked, ones, 0.0f, 0, 0, row, col), keeps(0);
+                 warp::make_causal(masked, ones, 0.0f, row, col, 0), keeps(row > col ? 1024 : 0);
+             }
+             // A near end that is far from the origin: columns -10 to 0 of each row.
+             warp::make_window(masked, ones, 0.0f, 0, 700000010, 0, 700000000);
+             keeps(16 * 11 + 15 * 16 / 2);
+             warp::make_causal(masked, ones, 0.0f, most, 0, most), keeps(1024);
+             warp::make_causal(masked, ones, 0.0f, 0, most, least), keeps(0);
+             warp::tril(masked, ones, most), keeps(1024);
+             warp::tril(masked, ones, least), keeps(0);
+             warp::triu(masked, ones, most), keeps(0);
+             warp::triu(masked, ones, least), keeps(1024);
+             warp::left_fill(masked, ones, most), keeps(0);
+             warp::left_fill(masked, ones, least), keeps(1024);
+             warp::right_fill(masked, ones, most), keeps(1024);
+             warp::right_fill(masked, ones, least), keeps(0);
+             warp::upper_fill(masked, ones, most), keeps(0);
+             warp::upper_fill(masked, ones, least), keeps(1024);
+             warp::lower_fill(masked, ones, most), keeps(1024);
+             warp::lower_fill(masked, ones, least), keeps(0);
+         });
+         require(wrong == 0, std::to_string(wrong) + " masks");
      }},
     {"a_load_for_another_box_is_an_error",
      [] {

@@ -42,6 +42,9 @@ const test_table misuse = {
          bf16* const base = data.data();
          refuses({"(batch, depth, rows, cols) = (1, 1, 8, 8)", "2 bytes past a multiple of 16"},
                  [&] { make_gl<bf_gl>(base + 1, {8, 8}); });
+         refuses({"its address is null"}, [&] { make_gl<bf_gl>(nullptr, {8, 8}); });
+         refuses({"0 blocks share the copies"},
+                 [&] { make_gl<bf_gl>(base, {8, 8}, {0, 0, 8}, 0); });
          refuses({"the stride of rows is 18 bytes", "a multiple of 16 from 16"},
                  [&] { make_gl<bf_gl>(base, {8, 8}, {0, 0, 9}); });
          refuses({"the stride of depth is 136 bytes"},

@@ -283,7 +283,8 @@ inline std::vector<std::string> cases() {
     add("sum_gather", {"queue=1,tasks=8,some_empty=1,stages=3"});
     for (const std::string kernel : {"sum_once", "map_once"}) {
         add(kernel, {"tasks=3,grid=3", "tasks=2,grid=4,cluster=2,stages=3,outputs=1",
-                     "tasks=4,grid=4,some_empty=1", "tasks=1,grid=1,iterations=7,stages=3"});
+                     "tasks=4,grid=4,some_empty=1", "tasks=1,grid=1,iterations=7,stages=3",
+                     "tasks=0,grid=1", "tasks=0,grid=2,cluster=2"});
     }
     return result;
 }

@@ -46,10 +46,11 @@ class _Error:
     own: tuple[Path, int] | None  # the user's line
 
 
-def trimmed(output: str, user_files: Collection[Path]) -> str:
+def trimmed(output: str, user_files: Collection[Path], folder: Path | None = None) -> str:
     """The errors in a compiler's `output`: for each the user's file, line and source text, and what
-    was wrong. The last lines of `output` if no error is recognised there."""
-    errors = _parse(output, user_files)
+    was wrong. The last lines of `output` if no error is recognised there. Paths are relative to
+    `folder`, in which the compiler ran; by default the current one."""
+    errors = _parse(output, user_files, folder or Path.cwd())
     shown: list[str] = []
     for error in errors:
         text = _one(error)
@@ -65,31 +66,33 @@ def trimmed(output: str, user_files: Collection[Path]) -> str:
     return "\n".join([*shown[:_MOST_ERRORS], *rest])
 
 
-def _parse(output: str, user_files: Collection[Path]) -> list[_Error]:
+def _parse(output: str, user_files: Collection[Path], folder: Path) -> list[_Error]:
     errors: list[_Error] = []
     own_context: tuple[Path, int] | None = None  # the innermost line of the user's before an error
     in_nvcc_error = False
     for line in output.splitlines():
         if match := _GCC_ERROR.match(line):
-            own = _own(match, user_files) or own_context
+            own = _own(match, user_files, folder) or own_context
             errors.append(_Error(match["text"], match["file"], int(match["line"]), own))
             in_nvcc_error = False
         elif match := _NVCC_ERROR.match(line):
-            own = _own(match, user_files)
+            own = _own(match, user_files, folder)
             errors.append(_Error(match["text"], match["file"], int(match["line"]), own))
             in_nvcc_error = True
         elif in_nvcc_error and (match := _NVCC_CONTEXT.search(line)):
             if errors[-1].own is None:
-                errors[-1].own = _own(match, user_files)
+                errors[-1].own = _own(match, user_files, folder)
         elif _GCC_HEADING.match(line):
             own_context = None
         elif match := _GCC_CONTEXT.match(line) or _INCLUDED.search(line):
-            own_context = own_context or _own(match, user_files)
+            own_context = own_context or _own(match, user_files, folder)
     return errors
 
 
-def _own(match: re.Match[str], user_files: Collection[Path]) -> tuple[Path, int] | None:
-    path = Path(match["file"]).resolve()
+def _own(
+    match: re.Match[str], user_files: Collection[Path], folder: Path
+) -> tuple[Path, int] | None:
+    path = (folder / match["file"]).resolve()
     return (path, int(match["line"])) if path in user_files else None
 
 

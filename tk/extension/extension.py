@@ -58,12 +58,13 @@ class Extension:
         name: str,
         architectures: Sequence[str],
         find: Callable[[str], Path],
-        names: Sequence[str] = (),
+        names: Sequence[str] | None = (),
     ) -> None:
         self.name = name
         self.architectures = tuple(architectures)
         self._find = find  # the library's path, compiled if need be
-        self._names = tuple(names)  # as the text of the sources shows them
+        # As the text of the sources shows them; None: only a library tells.
+        self._names = None if names is None else tuple(names)
         self._libraries: dict[str, Library] = {}
         self._failed: dict[
             str, CompileError
@@ -71,7 +72,7 @@ class Extension:
         self._callables: dict[str, Kernel] = {}
         self._hidden: set[str] = set()  # names that have been warned of
         self._lock = threading.RLock()
-        self._warn_of_hidden(names)
+        self._warn_of_hidden(names or ())
 
     def _library(self, architecture: str) -> Library:
         """The library for an architecture, compiled and opened when first asked for."""
@@ -111,12 +112,13 @@ class Extension:
         """The exported names: those of an opened library, else as the sources' text shows them."""
         for library in list(self._libraries.values()):
             return list(library.functions)
-        return list(self._names)
+        return list(self._names or ())
 
     def _kernel(self, name: str) -> Kernel | None:
         """The kernel of a name, if it is exported."""
         if name not in self._callables:
-            if name not in self._known():
+            is_told = self._names is not None or self._libraries
+            if is_told and name not in self._known():
                 return None
             self._callables[name] = Kernel(self, name)
         return self._callables[name]
@@ -140,6 +142,13 @@ class Extension:
         if found is None:
             raise self._no_function(name)
         return found
+
+    def __copy__(self) -> Extension:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Extension:
+        """A module that holds kernels may be copied: they have no state."""
+        return self
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._known()})
@@ -176,15 +185,25 @@ def load(
     paths = resolve_sources(sources)
     if arch is not None and arch not in ARCHITECTURES:
         raise ValueError(f"tk.load: arch is {arch!r}; must be {listed([*ARCHITECTURES, None])}")
-    if isinstance(flags, str):
-        raise TypeError("tk.load: flags is str; must be a sequence of them")
+    if isinstance(flags, str) or not isinstance(flags, Iterable):
+        raise TypeError(f"tk.load: flags is {type(flags).__name__}; must be a sequence of str")
+    flags = tuple(flags)
+    for flag in flags:
+        if not isinstance(flag, str):
+            raise TypeError(
+                f"tk.load: flags has a {type(flag).__name__}; must be a sequence of str"
+            )
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"tk.load: name is {type(name).__name__}; must be a str")
     own = _checked_name(paths[0].stem if name is None else name, given=name is not None)
 
+    folder = Path.cwd()  # of the flags, also of a build at a later call
+
     def find(architecture: str) -> Path:
-        return build(own, paths, architecture, flags, verbose) / LIBRARY
+        return build(own, paths, architecture, flags, verbose, folder) / LIBRARY
 
     if arch is None:
-        names = exported_names(user_files(paths, flags).values())
+        names = exported_names(user_files(paths, flags, folder).values())
         return Extension(own, ARCHITECTURES, find, names)
     extension = Extension(own, (arch,), find)
     extension._library(arch)

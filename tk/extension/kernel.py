@@ -45,6 +45,12 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.__name__} of {self._extension!r}>"
 
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Kernel:
+        return self
+
     def __call__(self, *given: object, **named: object) -> None:
         device = self._device(*given, *named.values())
         architecture = _ARCHITECTURES.get(device.type)

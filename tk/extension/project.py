@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
+import sys
 from pathlib import Path
 
 __all__ = ["check_name", "write_project"]
@@ -16,7 +18,22 @@ _FILES = {
     "{name}/{name}.hpp": "kernel.hpp.in",
     "tests/test_{name}.py": "test.py.in",
 }
-_TAKEN = ("tk", "torch", "test", "tests", "pytest", "kernel")
+# Of the project's own files, of the packages that it imports, and of PyTorch's operations.
+_TAKEN = frozenset(
+    {
+        "tk",
+        "torch",
+        "test",
+        "tests",
+        "pytest",
+        "kernel",
+        "numpy",
+        "conftest",
+        "aten",
+        "prim",
+        "prims",
+    }
+)
 
 
 def check_name(name: str) -> None:
@@ -25,7 +42,8 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"NAME is {name!r}; must be a Python identifier of lower-case letters, digits and _"
         )
-    if name in _TAKEN:
+    # The package would be found in the place of a module of Python's, and hide a built-in function.
+    if name in _TAKEN or name in sys.stdlib_module_names or name in dir(builtins):
         raise ValueError(f"NAME is {name!r}, which is taken; must be another")
 
 

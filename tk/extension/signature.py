@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tk.errors import describe, wrong_type, wrong_value
+from tk.ops.overlap import overlaps_itself
 
 __all__ = ["Argument", "Signature"]
 
@@ -117,7 +118,7 @@ class Signature:
         for argument, value in zip(self.arguments, values, strict=True):
             if argument.kind == "tensor":
                 self._check_tensor(argument, value, device)
-                flat.append(value.data_ptr())
+                flat.append(self._address(argument, value))
                 flat += value.shape
                 flat += value.stride()
             else:
@@ -155,13 +156,27 @@ class Signature:
                 self.name, argument.name, "a view that is conjugated or negated when it is read",
                 "resolved (resolve_conj, resolve_neg)",
             )  # fmt: skip
-        if argument.is_written and 0 in value.stride():
-            for size, stride in zip(value.shape, value.stride(), strict=True):
-                if stride == 0 and size > 1:
-                    raise wrong_value(
-                        self.name, argument.name, f"{describe(value)} with a stride of 0",
-                        "a tensor whose elements are apart, since it is written",
-                    )  # fmt: skip
+        if argument.is_written and not value.is_contiguous() and _overlaps_itself(value):
+            strides = ", ".join(map(str, value.stride()))
+            how = "a stride of 0" if 0 in value.stride() else f"the strides {strides}"
+            raise wrong_value(
+                self.name, argument.name, f"{describe(value)} with {how}",
+                "a tensor whose elements are apart, since it is written",
+            )  # fmt: skip
+
+    def _address(self, argument: Argument, value: torch.Tensor) -> int:
+        try:
+            address = value.data_ptr()
+        except RuntimeError:  # of torch.func and of vmap
+            raise wrong_value(
+                self.name, argument.name, "a tensor without memory of its own, as torch.func has",
+                "a real one (torch.library.custom_op makes an operation with transforms)",
+            ) from None  # fmt: skip
+        if address == 0 and value.numel() != 0:  # freed, or zeros that autograd does not store
+            raise wrong_value(
+                self.name, argument.name, "a tensor without memory", "one whose memory is there"
+            )
+        return address
 
     def _scalar(self, argument: Argument, value: Any) -> int | float:
         kind = argument.kind
@@ -175,7 +190,23 @@ class Signature:
             number: int | float = value.__index__() if kind == "int" else value.__float__()
         except (TypeError, AttributeError):  # float() would take a string
             raise wrong_type(self.name, argument.name, value, f"a Python {kind}") from None
+        except OverflowError:
+            raise wrong_value(
+                self.name, argument.name, "an integer beyond every float", "a Python float"
+            ) from None
         return number
+
+
+def _overlaps_itself(value: torch.Tensor) -> bool:
+    """Whether two indices of a tensor are one element."""
+    reach = 0
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            break  # perhaps
+        reach += (size - 1) * stride
+    else:
+        return False
+    return overlaps_itself(value.shape, value.stride())
 
 
 def _is_fake(value: torch.Tensor) -> bool:

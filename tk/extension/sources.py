@@ -14,14 +14,23 @@ from tk.extension.paths import cmake_dir, include_dir
 __all__ = ["build_key", "exported_names", "has_computed_include", "resolve_sources", "user_files"]
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
-_COMPUTED = re.compile(rb"^[ \t]*#[ \t]*include[ \t]+[A-Za-z_]", re.MULTILINE)
+_COMPUTED = re.compile(
+    rb'^[ \t]*#[ \t]*(?:include(?![ \t]*["<])|include_next|import|embed)', re.MULTILINE
+)
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\\\n]|\\\r?\n|\\.)*", re.MULTILINE)
 _EXPORT = re.compile(rb"\bTK_EXPORT(?:_AS)?\s*\(\s*(\w+)")
+# How a compiler is told of folders to search, and of files to read before a source.
+_FOLDER_FLAGS = ("-I", "-isystem", "-iquote", "-idirafter", "--include-path=", "--system-include=")
+_FILE_FLAGS = ("-include", "-imacros", "--pre-include=")
+_FOLDER_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
 
 
 def resolve_sources(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Path]:
     """The sources as absolute paths. TypeError or ValueError names what cannot be one."""
+    if isinstance(sources, bytes) or not isinstance(sources, (str, os.PathLike, Iterable)):
+        raise TypeError(f"tk.load: sources is {type(sources).__name__}; must be a path or several")
     given = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     if not given:
         raise ValueError("tk.load: sources is empty; must be a path or several")
@@ -39,45 +48,67 @@ def resolve_sources(
     return paths
 
 
-def user_files(sources: Sequence[Path], flags: Sequence[str]) -> dict[Path, bytes]:
+def user_files(
+    sources: Sequence[Path], flags: Sequence[str], folder: Path | None = None
+) -> dict[Path, bytes]:
     """The sources and every header that they include, directly or not, from their own folders and
-    from those that `flags` name by -I: path and content. What a macro names is not seen: see
-    `has_computed_include`."""
-    searched = _named_folders(flags)
+    from those that `flags` or the environment name: path and content. Flags are relative to
+    `folder`, by default the current one. Of a name that several folders have, all count: which is
+    read is the compiler's affair. What a macro names is not seen: see `has_computed_include`."""
+    base = folder or Path.cwd()
+    searched = [base / one for one in _named(flags, _FOLDER_FLAGS) + _environment_folders()]
     found: dict[Path, bytes] = {}
-    pending = [path.resolve() for path in sources]
+    visited: set[tuple[Path, Path]] = set()
+    pending = [base / path for path in sources]
+    for name in _named(flags, _FILE_FLAGS):
+        pending += [one / name for one in (base, *searched) if (one / name).is_file()]
     while pending:
         path = pending.pop()
-        if path in found:
+        # A link's neighbours are those of the link, not of the file that it leads to.
+        real, own_folder = path.resolve(), path.parent.resolve()
+        if (real, own_folder) in visited:
             continue
-        found[path] = path.read_bytes()
-        for quoted, angled in _INCLUDE.findall(found[path]):
+        visited.add((real, own_folder))
+        found[real] = real.read_bytes()
+        for quoted, angled in _INCLUDE.findall(found[real]):
             name = os.fsdecode(quoted or angled)
-            for folder in ([path.parent] if quoted else []) + searched:
-                if (folder / name).is_file():
-                    pending.append((folder / name).resolve())
-                    break
+            for each in ([own_folder] if quoted else []) + searched:
+                if (each / name).is_file():
+                    pending.append(each / name)
     return found
 
 
 def has_computed_include(files: Iterable[bytes]) -> bool:
-    """Whether a file includes what a macro names; then only the compiler knows what is read."""
+    """Whether a file includes what a macro names, or in another way than by a plain #include; then
+    only the compiler knows what is read."""
     return any(_COMPUTED.search(text) for text in files)
 
 
-def _named_folders(flags: Sequence[str]) -> list[Path]:
-    folders = []
-    for flag, following in zip(flags, [*flags[1:], "."], strict=False):
-        if flag == "-I":
-            folders.append(Path(following))
-        elif flag.startswith("-I"):
-            folders.append(Path(flag[2:]))
-    return folders
+def _named(flags: Sequence[str], words: Sequence[str]) -> list[str]:
+    """What the flags of these words name, joined to the word or after it."""
+    found = []
+    for flag, following in zip(flags, [*flags[1:], ""], strict=False):
+        for word in words:
+            if flag == word.rstrip("="):
+                found.append(following)
+            elif flag.startswith(word):
+                found.append(flag[len(word) :])
+    return found
 
 
-def exported_names(files: Iterable[bytes]) -> list[str]:
-    """The names that TK_EXPORT makes callable, as far as the text shows them."""
-    names = (os.fsdecode(name) for text in files for name in _EXPORT.findall(text))
+def _environment_folders() -> list[str]:
+    named = [os.environ.get(variable) for variable in _FOLDER_VARIABLES]
+    return [folder for text in named if text for folder in text.split(os.pathsep)]
+
+
+def exported_names(files: Iterable[bytes]) -> list[str] | None:
+    """The names that TK_EXPORT makes callable, as the text shows them; None if a macro of the
+    user's exports, so that only a compiled library tells."""
+    names: list[str] = []
+    for text in files:
+        if any(_EXPORT.search(define) for define in _DEFINE.findall(text)):
+            return None
+        names += (os.fsdecode(name) for name in _EXPORT.findall(text))
     return list(dict.fromkeys(names))
 
 

@@ -10,6 +10,7 @@
 // (int, int64_t), numbers (float, double) and bool, in any order.
 #pragma once
 #include <bit>
+#include <cmath>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -102,7 +103,7 @@ any_gl tensor<T, Rank>::any() const {
 
 // The global tensor of type G for TMA copies of the tiles that G lists: of a matrix, of a depth or
 // of a batch of them. Raises ValueError in Python, naming the argument, for one that TMA does not
-// take.
+// take, or whose sizes are not what G says.
 template <global_tensor G, class T, int Rank>
 G make_gl(const tensor<T, Rank>& t) {
     using element_type = typename G::dtype;
@@ -116,8 +117,12 @@ G make_gl(const tensor<T, Rank>& t) {
                 " is written, and TMA writes 16 bytes at a time: its last axis must be a "
                 "multiple of " +
                 std::to_string(16 / sizeof(T)));
-    // Only what is written is a target of TMA stores: a descriptor knows no const.
-    return make_gl<G>(const_cast<element_type*>(t.data), t.shape(), t.steps());
+    try {
+        // Only what is written is a target of TMA stores: a descriptor knows no const.
+        return make_gl<G>(const_cast<element_type*>(t.data), t.shape(), t.steps());
+    } catch (const refused_tensor& error) {
+        throw std::invalid_argument(t.text() + ": " + error.what());
+    }
 }
 
 // Where a call runs: the device (current, and 0 on the host) and the caller's stream on it.
@@ -172,13 +177,22 @@ struct argument {
         if (std::is_same_v<T, bool>) return "bool";
         return std::is_integral_v<T> ? "int" : "float";
     }
-    static T take(const int64_t*& words, std::string_view) {
+    static T take(const int64_t*& words, std::string_view name) {
         const int64_t word = *words++;
         if constexpr (std::is_floating_point_v<T>) {
-            return T(std::bit_cast<double>(word));
+            const double number = std::bit_cast<double>(word);
+            if (std::isfinite(number) && !std::isfinite(T(number))) {
+                throw std::invalid_argument(std::string(name) + " is " + std::to_string(number) +
+                                            ", a number beyond its C++ type, float");
+            }
+            return T(number);
         } else {
-            if (int64_t(T(word)) != word) {
-                throw std::invalid_argument("an integer argument does not fit its C++ type");
+            if (int64_t(T(word)) != word || (std::is_unsigned_v<T> && word < 0)) {
+                throw std::invalid_argument(
+                    std::string(name) + " is " + std::to_string(word) +
+                    ", an integer that does not fit its C++ type, of " +
+                    std::to_string(sizeof(T) * 8) +
+                    (std::is_signed_v<T> ? " bits" : " bits without a sign"));
             }
             return T(word);
         }
@@ -221,6 +235,15 @@ inline std::vector<std::string> split_names(std::string_view text) {
         from = to + 1;
     }
     return names;
+}
+
+// Whether Python can call something by this name.
+constexpr bool is_identifier(std::string_view text) {
+    for (const char c : text) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && !(c >= '0' && c <= '9')) return false;
+    }
+    return !text.empty();
 }
 
 // A function that Python can call: its signature in words, and how to call it.
@@ -323,6 +346,9 @@ TK_EXTEND_C int tk_extension_call(int index, const int64_t* words, int device, v
 // Makes `function` callable from Python as `name`. Several functions may have one name: the first
 // whose tensors have the dtypes and ranks of the call is taken.
 #define TK_EXPORT_AS(name, function, ...)                                                      \
+    static_assert(::tk::extend::is_identifier(#name),                                          \
+                  "TK_EXPORT(" #name                                                           \
+                  "): Python cannot call this name; TK_EXPORT_AS gives another");              \
     static_assert(::tk::extend::function_traits<decltype(&function)>::valid,                   \
                   "TK_EXPORT(" #name                                                           \
                   "): the function must return void and take const tk::launch_target& first"); \

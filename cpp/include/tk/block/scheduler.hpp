@@ -65,7 +65,8 @@ struct one_task_scheduler {
 
     TK_DEVICE one_task_scheduler(const lcf_config&, shared_block&, bool /*gives*/) {}
     static void check(const lcf_config& config, int grid) {
-        if (grid != config.num_tasks * config.cluster.blocks()) {
+        // A launch without tasks has a cluster that finds none.
+        if (grid != (config.num_tasks == 0 ? 1 : config.num_tasks) * config.cluster.blocks()) {
             throw std::runtime_error("one_task_scheduler: a grid of " + std::to_string(grid) +
                                      " blocks for " + std::to_string(config.num_tasks) +
                                      " tasks in clusters of " +

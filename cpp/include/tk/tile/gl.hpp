@@ -198,10 +198,10 @@ struct gl : detail::gl_size<0, B>,
     TK_HOST_DEVICE void set_size(const char* name, int64_t given) {
 #if !defined(__CUDA_ARCH__)
         if (!detail::gl_size<Axis, Size>::fits(given)) {
-            throw std::runtime_error(std::string("gl: ") + name + " is " + std::to_string(given) +
-                                     ", and must be " +
-                                     (Size > 0 ? std::to_string(Size) + ", as its type says"
-                                               : std::string("0 or more")));
+            throw refused_tensor(std::string("gl: ") + name + " is " + std::to_string(given) +
+                                 ", and must be " +
+                                 (Size > 0 ? std::to_string(Size) + ", as its type says"
+                                           : std::string("0 or more")));
         }
 #else
         (void)name;

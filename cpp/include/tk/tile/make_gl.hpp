@@ -29,6 +29,10 @@ tma_request request_for(const G& tensor, int parts) {
     using T = typename box::object::dtype;
     static_assert(std::is_same_v<T, std::remove_const_t<typename G::dtype>>,
                   "make_gl: the dtypes of the tensor and of its tiles must be the same");
+    if (parts < 1) {
+        throw refused_tensor("make_gl: " + std::to_string(parts) +
+                             " blocks share the copies of a tile, and must be 1 or more");
+    }
     tma_request asked;
     asked.base = const_cast<std::remove_const_t<T>*>(tensor.data);
     asked.element = tma_element_of<T>();
@@ -74,8 +78,8 @@ void encode_all(gl<T, B, D, R, C, Tiles...>& tensor, int parts) {
 }  // namespace detail
 
 // A tensor of type G. Each copy of a tile is shared by `parts` blocks (`multicast`). Throws
-// std::runtime_error, with the dimension, what it was and what is allowed, if a size is not what
-// the type says, or if TMA refuses the tensor.
+// refused_tensor, a std::runtime_error, with the dimension, what it was and what is allowed, if a
+// size is not what the type says, or if TMA refuses the tensor.
 template <global_tensor G>
 G make_gl(typename G::dtype* data, const gl_shape& shape, const gl_strides& strides,
           int parts = 1) {

@@ -23,15 +23,17 @@ struct mask_ops {
     template <class D, class A>
     static TK_DEVICE void make_causal(D& dst, const A& src, float fill, int row_0 = 0,
                                       int col_0 = 0, int offset = 0) {
-        tril(dst, src, row_0 + offset - col_0, fill);
+        // Two places' difference is an int; an offset may be any number.
+        const int last = offset == 0 ? near(row_0 - col_0) : near(int64_t(row_0) + offset - col_0);
+        below(dst, src, last, fill);
     }
     // Keeps the keys from `left` before to `right` after the query; a negative number: no limit.
     template <class D, class A>
     static TK_DEVICE void make_window(D& dst, const A& src, float fill, int left, int right,
                                       int row_0 = 0, int col_0 = 0, int offset = 0) {
-        const int shift = row_0 + offset - col_0;
-        const int first = left < 0 ? -no_limit : shift - left;
-        const int last = right < 0 ? no_limit : shift + right;
+        const int64_t shift = int64_t(row_0) + offset - col_0;
+        const int first = left < 0 ? -no_limit : near(shift - left);
+        const int last = right < 0 ? no_limit : near(shift + right);
         mask_steps(dst, src, fill, [&](place from) {
             const int ahead = from.col - from.row;
             return [first = first - ahead, last = last - ahead](int row, int col) {
@@ -43,16 +45,12 @@ struct mask_ops {
     // on, as torch.tril and torch.triu.
     template <class D, class A>
     static TK_DEVICE void tril(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
-        mask_steps(dst, src, fill, [&](place from) {
-            return [last = diagonal - (from.col - from.row)](int row, int col) {
-                return col - row <= last;
-            };
-        });
+        below(dst, src, near(diagonal), fill);
     }
     template <class D, class A>
     static TK_DEVICE void triu(D& dst, const A& src, int diagonal = 0, float fill = 0.0f) {
         mask_steps(dst, src, fill, [&](place from) {
-            return [first = diagonal - (from.col - from.row)](int row, int col) {
+            return [first = near(diagonal) - (from.col - from.row)](int row, int col) {
                 return col - row >= first;
             };
         });
@@ -62,31 +60,47 @@ struct mask_ops {
     template <class D, class A>
     static TK_DEVICE void left_fill(D& dst, const A& src, int col, float fill = 0.0f) {
         mask_steps(dst, src, fill, [&](place from) {
-            return [first = col - from.col](int, int c) { return c >= first; };
+            return [first = near(col) - from.col](int, int c) { return c >= first; };
         });
     }
     template <class D, class A>
     static TK_DEVICE void right_fill(D& dst, const A& src, int col, float fill = 0.0f) {
         mask_steps(dst, src, fill, [&](place from) {
-            return [end = col - from.col](int, int c) { return c < end; };
+            return [end = near(col) - from.col](int, int c) { return c < end; };
         });
     }
     template <class D, class A>
     static TK_DEVICE void upper_fill(D& dst, const A& src, int row, float fill = 0.0f) {
         mask_steps(dst, src, fill, [&](place from) {
-            return [first = row - from.row](int r, int) { return r >= first; };
+            return [first = near(row) - from.row](int r, int) { return r >= first; };
         });
     }
     template <class D, class A>
     static TK_DEVICE void lower_fill(D& dst, const A& src, int row, float fill = 0.0f) {
         mask_steps(dst, src, fill, [&](place from) {
-            return [end = row - from.row](int r, int) { return r < end; };
+            return [end = near(row) - from.row](int r, int) { return r < end; };
         });
     }
 
   private:
     // Beyond every place of a tile, and so far from the largest number that differences hold.
     static constexpr int no_limit = 1 << 30;
+    // A line's place: the same for a tile as that of one further off.
+    static TK_DEVICE int near(int64_t place) {
+        return int(place < -no_limit ? -no_limit : place > no_limit ? no_limit : place);
+    }
+    static TK_DEVICE int near(int place) {
+        return place < -no_limit ? -no_limit : place > no_limit ? no_limit : place;
+    }
+
+    template <class D, class A>
+    static TK_DEVICE void below(D& dst, const A& src, int diagonal, float fill) {
+        mask_steps(dst, src, fill, [&](place from) {
+            return [last = diagonal - (from.col - from.row)](int row, int col) {
+                return col - row <= last;
+            };
+        });
+    }
 
     // `keep_from(first place)` gives keep(rows, columns from there): the place's part that depends
     // on the lane goes once into what is compared with, and the rest are numbers in the code.

@@ -10,6 +10,11 @@
 
 TK_NAMESPACE_BEGIN
 
+// What `make_gl` throws for sizes, strides or an address that do not fit.
+struct refused_tensor : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 // How TMA reads the elements; `byte` is for every dtype of one byte, which it only moves.
 enum class tma_element { byte, half, bf16, fp32 };
 
@@ -36,8 +41,9 @@ struct tma_request {
         add({name, size, size == 1 ? 16 : stride_elements * element_bytes, box});
     }
 
-    // Throws std::runtime_error with the dimension, what it is and what is allowed.
+    // Throws refused_tensor with the dimension, what it is and what is allowed.
     void check() const {
+        if (base == nullptr) refuse("its address is null");
         if (reinterpret_cast<uintptr_t>(base) % 16 != 0) {
             refuse("its address is " + std::to_string(reinterpret_cast<uintptr_t>(base) % 16) +
                    " bytes past a multiple of 16, and must be one");
@@ -73,8 +79,8 @@ struct tma_request {
             names += axes[i].name + std::string(i > 0 ? ", " : "");
             sizes += std::to_string(axes[i].size) + (i > 0 ? ", " : "");
         }
-        throw std::runtime_error("TMA refuses a tensor of (" + names + ") = (" + sizes + ") with " +
-                                 std::to_string(element_bytes) + "-byte elements: " + reason);
+        throw refused_tensor("TMA refuses a tensor of (" + names + ") = (" + sizes + ") with " +
+                             std::to_string(element_bytes) + "-byte elements: " + reason);
     }
 };
 

@@ -83,6 +83,8 @@ struct warp_context {
     std::vector<barrier*> unfenced_semaphores;
     uint64_t cluster_phases = 0;    // to wait for, between cluster::arrive_all and wait_all; else 0
     std::vector<float> buffers[4];  // for the arithmetic of products
+    // What the warps of a warpgroup do together: products started, and registers asked for in turn.
+    uint64_t products_started = 0, registers_asked = 0;
 
     warp_context(cluster_context* of_cluster, block_context* of_block, int number, int agent)
         : cluster(of_cluster), block(of_block), index(number), clock(agent) {}
@@ -91,6 +93,7 @@ struct warp_context {
 
 struct block_context {
     static constexpr int max_semaphores = 256;
+    static constexpr int64_t most_bytes = 232448;           // of shared memory on Hopper
     static constexpr uint64_t semaphore_mark = 0x7e3a91c5;  // upper half of a valid semaphore
 
     cluster_context* cluster = nullptr;
@@ -111,6 +114,11 @@ struct block_context {
         const auto* at = static_cast<const char*>(pointer);
         return at >= memory && at + length <= memory + bytes;
     }
+    // Where only a block with more shared memory would have it; nothing else is there.
+    bool is_beyond(const void* pointer) const {
+        const auto* at = static_cast<const char*>(pointer);
+        return at >= memory && at < memory + most_bytes;
+    }
     int64_t offset_of(const void* pointer) const {
         return static_cast<const char*>(pointer) - memory;
     }
@@ -130,17 +138,42 @@ struct block_context {
                " registers a lane together, of " + std::to_string(register_share() * groups);
     }
 
+    // What the four warps of a warpgroup must do together, and have not; once all have exited.
+    std::string check_warpgroups() const {
+        for (size_t first = 0; first + 3 < warps.size(); first += 4) {
+            for (size_t i = first + 1; i < first + 4; ++i) {
+                const warp_context &one = warps[first], &other = warps[i];
+                const std::string who =
+                    "warps " + std::to_string(first) + " and " + std::to_string(i) + " of it ";
+                if (one.products_started != other.products_started) {
+                    return who + "started " + std::to_string(one.products_started) + " and " +
+                           std::to_string(other.products_started) +
+                           " products, which are of all four warps of a warpgroup";
+                }
+                if (one.registers_asked != other.registers_asked) {
+                    return who +
+                           "asked for other registers (increase_registers, decrease_registers), "
+                           "which all four warps of a warpgroup do together";
+                }
+            }
+        }
+        return "";
+    }
+
     block_context() = default;
     block_context(const block_context&) = delete;
     block_context& operator=(const block_context&) = delete;
     void allocate(int64_t size) {
         bytes = size;
-        memory = static_cast<char*>(::operator new(size_t(size), std::align_val_t{1024}));
+        memory = static_cast<char*>(::operator new(size_t(most_bytes), std::align_val_t{1024}));
         std::memset(memory, 0xff, size_t(size));  // NaN in every dtype
+        forbid(memory + size, size_t(most_bytes - size));
     }
     ~block_context() {
         for (auto& semaphore : semaphores) delete semaphore.load(std::memory_order_relaxed);
-        if (memory != nullptr) ::operator delete(memory, std::align_val_t{1024});
+        if (memory == nullptr) return;
+        allow(memory, size_t(most_bytes));
+        ::operator delete(memory, std::align_val_t{1024});
     }
 };
 

@@ -190,6 +190,8 @@ class grid_run {
         const bool last = block.running_warps.fetch_sub(1) == 1;
         const std::string problem = last ? block.accesses.after_exit() : std::string();
         if (!problem.empty()) fail("is the last to exit, but " + problem);
+        const std::string groups = last ? block.check_warpgroups() : std::string();
+        if (!groups.empty()) fail("in its block, " + groups);
         const std::string registers = block.check_registers();
         if (last && !registers.empty()) fail("in its block, " + registers);
         if (last && kernel_.programmatic && !block.waited_for_dependency) {

@@ -28,7 +28,7 @@ void launch(const typename Template::globals& g, const launch_config& config) {
     static_assert(sizeof(semaphore) == 8, "shared memory must be counted as on the GPU");
     static_assert(Template::num_threads % 128 == 0 && Template::num_threads <= 1024,
                   "launch: a block has whole warpgroups and at most 1024 threads");
-    constexpr int64_t most_shared_bytes = 232448;  // of a block on Hopper
+    constexpr int64_t most_shared_bytes = machine::block_context::most_bytes;
     if (config.cluster_blocks < 1 || config.cluster_blocks > 16) {
         throw std::runtime_error("launch: a cluster of " + std::to_string(config.cluster_blocks) +
                                  " blocks");

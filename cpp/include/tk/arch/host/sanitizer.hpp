@@ -1,8 +1,7 @@
-// What the emulated machine tells ThreadSanitizer, so that it sees the synchronisation that a
-// kernel does and not the locks that this machine is built of: those, and what they guard, are
-// hidden
-// (`unseen`); each operation states the order that its counterpart in hardware gives (`publish`,
-// `observe`).
+// What the emulated machine tells the sanitizers. AddressSanitizer: where shared memory ends.
+// ThreadSanitizer: the synchronisation that a kernel does, and not the locks that this machine is
+// built of. Those, and what they guard, are hidden (`unseen`); each operation states the order that
+// its counterpart in hardware gives (`publish`, `observe`).
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -36,9 +35,27 @@ void __tsan_write_range(void* address, unsigned long bytes);
 #define TK_HOST_PRIVATE_DATA
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" {
+void __asan_poison_memory_region(void const volatile* address, size_t bytes);
+void __asan_unpoison_memory_region(void const volatile* address, size_t bytes);
+}
+#endif
+
 TK_NAMESPACE_BEGIN
 
 namespace machine {
+
+// To AddressSanitizer: nobody may touch this memory, or anybody may again.
+#if defined(__SANITIZE_ADDRESS__)
+inline void forbid(const void* memory, size_t bytes) { __asan_poison_memory_region(memory, bytes); }
+inline void allow(const void* memory, size_t bytes) {
+    __asan_unpoison_memory_region(memory, bytes);
+}
+#else
+inline void forbid(const void*, size_t) {}
+inline void allow(const void*, size_t) {}
+#endif
 
 #if defined(TK_HOST_THREAD_SANITIZER)
 struct unseen {

@@ -16,20 +16,28 @@ struct semaphore {
 
 namespace machine {
 
+// The barrier of a semaphore that was initialised in that block, or nullptr.
+inline barrier* initialised(const semaphore& sem, const block_context& block) {
+    const uint64_t index = sem.value & 0xffffffff;
+    if (sem.value >> 32 != block_context::semaphore_mark ||
+        index >= block_context::max_semaphores) {
+        return nullptr;
+    }
+    return block.semaphores[index].load(std::memory_order_relaxed);
+}
+
 // The barrier behind a semaphore of the calling warp's block, or the one at the same place in
 // another block of the cluster.
 inline barrier& barrier_of(const semaphore& sem, block_context& target) {
     block_context& own = *self().block;
     if (!own.contains(&sem, sizeof(sem))) fail("a semaphore is not in the block's shared memory");
     const auto* there = reinterpret_cast<const semaphore*>(target.memory + own.offset_of(&sem));
-    const uint64_t value = there->value;
-    const uint64_t index = value & 0xffffffff;
-    if (value >> 32 != block_context::semaphore_mark || index >= block_context::max_semaphores ||
-        target.semaphores[index].load(std::memory_order_relaxed) == nullptr) {
+    barrier* const at = initialised(*there, target);
+    if (at == nullptr) {
         fail("the semaphore at byte " + std::to_string(own.offset_of(&sem)) + " of block " +
              std::to_string(target.index) + " is used before init_semaphores");
     }
-    barrier& found = *target.semaphores[index].load(std::memory_order_relaxed);
+    barrier& found = *at;
     if (!found.is_known_to(self().clock)) {
         fail(found.name() + " of block " + std::to_string(target.index) +
              " is used by a warp that nothing tells of its initialisation (cluster::sync)");
@@ -42,6 +50,19 @@ inline barrier& barrier_of(const semaphore& sem) { return barrier_of(sem, *self(
 inline void require_fenced(const barrier& at) {
     if (!at.fenced()) {
         fail(at.name() + " is used from another block or by TMA without fence_semaphore_init");
+    }
+}
+
+inline void require_bytes(const barrier& at, int bytes) {
+    if (bytes < 0)
+        fail("at " + at.name() + ": it is to expect " + std::to_string(bytes) + " bytes");
+}
+
+// A phase is named by its parity (PTX ISA, "mbarrier.test_wait": phaseParity is 0 or 1).
+inline void require_parity(const barrier& at, int phase) {
+    if (phase != 0 && phase != 1) {
+        fail("waits for phase " + std::to_string(phase) + " of " + at.name() +
+             ", which must be 0 or 1: the parity of the phases so far");
     }
 }
 
@@ -59,6 +80,7 @@ inline void delay() {
 inline bool ask(semaphore& sem, int phase, bool (barrier::*is_done)(agent_clock&, uint64_t)) {
     warp_context& warp = self();
     barrier& at = barrier_of(sem);
+    require_parity(at, phase);
     if (warp.cluster->progress.failed()) throw launch_aborted{};
     const uint64_t phases = at.phases_for(phase);
     const bool done = (at.*is_done)(warp.clock, phases);
@@ -68,9 +90,6 @@ inline bool ask(semaphore& sem, int phase, bool (barrier::*is_done)(agent_clock&
     return done;
 }
 
-}  // namespace machine
-
-namespace machine {
 inline void init_numbered(semaphore* sems, int count, int arrivals, const char* name, int first) {
     warp_context& warp = self();
     block_context& block = *warp.block;
@@ -81,6 +100,10 @@ inline void init_numbered(semaphore* sems, int count, int arrivals, const char* 
         fail("init_semaphores: " + std::to_string(arrivals) + " arrivals at " + name);
     }
     for (int i = 0; i < count; ++i) {
+        if (const barrier* live = initialised(sems[i], block)) {
+            fail("init_semaphores: " + live->name() +
+                 " is initialised already (invalidate_semaphore)");
+        }
         const int number = block.num_semaphores.fetch_add(1, std::memory_order_relaxed);
         if (number >= block_context::max_semaphores) {
             fail("init_semaphores: more than 256 semaphores in a block");
@@ -158,6 +181,7 @@ inline void wait(semaphore& sem, int phase,
     if (machine::sabotage::drops("wait", where)) return;
     machine::delay();
     machine::barrier& at = machine::barrier_of(sem);
+    machine::require_parity(at, phase);
     machine::wait_for(at, at.phases_for(phase));
 }
 

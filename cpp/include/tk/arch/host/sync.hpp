@@ -220,6 +220,7 @@ struct sync_ops {
         if (machine::sabotage::drops("add_expected_bytes", where)) return;
         machine::barrier& at = machine::barrier_of(sem);
         machine::require_fenced(at);
+        machine::require_bytes(at, bytes);
         machine::require(at, at.expect(bytes));
     }
 
@@ -230,6 +231,7 @@ struct sync_ops {
         if (machine::sabotage::drops("expect_bytes", where)) return;
         machine::barrier& at = machine::barrier_of(sem);
         machine::require_fenced(at);
+        machine::require_bytes(at, bytes);
         at.publish_arrival();
         machine::require(at, at.arrive_and_expect(machine::self().clock, bytes));
     }
@@ -305,17 +307,25 @@ inline void wait_dependency(const std::source_location where = std::source_locat
 
 // --- Registers (PTX ISA, "setmaxnreg"): only counted; `block_context::check_registers` ---
 
+namespace machine {
+inline void ask_registers(int count) {
+    warp_context& warp = self();
+    warp.block->registers[size_t(warp.index / 4)] = count;
+    warp.registers_asked = warp.registers_asked * 1024 + uint64_t(count);
+}
+}  // namespace machine
+
 template <int Registers>
 void increase_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
                   "increase_registers: a multiple of 8 from 24 to 256");
-    machine::self().block->registers[size_t(detail::warp_index() / 4)] = Registers;
+    machine::ask_registers(Registers);
 }
 template <int Registers>
 void decrease_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
                   "decrease_registers: a multiple of 8 from 24 to 256");
-    machine::self().block->registers[size_t(detail::warp_index() / 4)] = Registers;
+    machine::ask_registers(Registers);
 }
 
 TK_NAMESPACE_END

@@ -49,7 +49,16 @@ inline uint64_t note(block_context& block, const access& made) {
 inline void note_bytes(const void* address, int64_t bytes, bool writes, const char* operation,
                        std::string (*name)()) {
     block_context& block = *self().block;
-    if (!block.contains(address, bytes)) return;
+    if (!block.contains(address, bytes)) {
+        if (block.is_beyond(address)) {
+            const int64_t first = block.offset_of(address);
+            fail(std::string(operation) + " of " + name() + " at bytes " + std::to_string(first) +
+                 "-" + std::to_string(first + bytes - 1) + ", beyond the block's " +
+                 std::to_string(block.bytes) +
+                 " bytes of shared memory (launch_config::shared_bytes)");
+        }
+        return;
+    }
     access made = make_access(operation, name, block.offset_of(address), bytes);
     made.writes = writes;
     made.by_lanes = true;

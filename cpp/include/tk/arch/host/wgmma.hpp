@@ -120,6 +120,7 @@ struct wgmma {
             if constexpr (register_tile<A>) require_fenced(a);
         }
         machine::pending_product issued;
+        ++machine::self().products_started;
         machine::note_operand_read(b, issued.reads);
         float* const sums = take(acc, true).content.data();
         issued.accumulator = acc.data;
