@@ -105,12 +105,16 @@ class Fit:
 def load_measurements(path: str | Path) -> list[Measurement]:
     """The measurements of a file. ValueError names the file and what is wrong in it."""
     try:
-        record = json.loads(Path(path).read_text())
-        instances = {i["name"]: Instance.from_dict(i) for i in record["instances"]}
-        return [_measurement(entry, instances) for entry in record["measurements"]]
+        return measurements_of(json.loads(Path(path).read_text()))
     except (KeyError, TypeError, ValueError) as error:
         detail = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"measurements in {path}: {detail}") from None
+
+
+def measurements_of(record: Mapping[str, Any]) -> list[Measurement]:
+    """The measurements of a file's plain values. KeyError, TypeError or ValueError for others."""
+    instances = {i["name"]: Instance.from_dict(i) for i in record["instances"]}
+    return [_measurement(entry, instances) for entry in record["measurements"]]
 
 
 def _measurement(entry: Mapping[str, Any], instances: Mapping[str, Instance]) -> Measurement:

@@ -161,7 +161,7 @@ def test_a_driver_or_version_that_changed_is_a_miss(
     cuda: runtime.Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(cuda, another_choice(cuda))
-    for name, value in (("driver_version", "1.2.3"), ("_version", "9.9")):
+    for name, value in (("driver_version", "1.2.3"), ("library_version", "9.9")):
         with monkeypatch.context() as patch:
             patch.setattr(tuning, name, lambda value=value: value)
             patch.setattr(tuning, "_environments", {})

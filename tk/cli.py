@@ -67,7 +67,15 @@ def make_console() -> Console:
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands; each sets ``run(options, console) -> exit code``."""
     import tk
-    from tk import cli_bench, cli_doctor, cli_extend, cli_gemm, cli_report, cli_schedule
+    from tk import (
+        cli_bench,
+        cli_calibrate,
+        cli_doctor,
+        cli_extend,
+        cli_gemm,
+        cli_report,
+        cli_schedule,
+    )
 
     parser = _Parser(prog="tk", description="Hopper kernels: what is here, plans, measurements.")
     parser.add_argument("--version", action="version", version=f"tk-cute {tk.__version__}")
@@ -77,6 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
     cli_doctor.add_parser(commands)
     cli_gemm.add_parsers(commands)
     cli_bench.add_parser(commands)
+    cli_calibrate.add_parser(commands)
     cli_schedule.add_parser(commands)
     cli_report.add_parser(commands)
     cli_extend.add_parsers(commands)

@@ -5,23 +5,28 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tk import _binding
+from tk.schedulers.calibration import calibrated as with_calibration
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
+from tk.user_cache import user_cache_dir
 
 __all__ = [
     "Backend",
     "backend",
+    "calibration_dir",
     "device",
     "has_library",
     "instances",
     "library",
     "library_path",
+    "library_version",
 ]
 
 KINDS = ("host", "cuda")
@@ -50,6 +55,14 @@ class Backend:
     library: _binding.Library
     instances: tuple[Instance, ...]
     device: Device
+
+
+def library_version() -> str:
+    """This library's version, as installed."""
+    try:
+        return metadata.version("tk-cute")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
 
 
 def library_path(kind: str) -> Path:
@@ -91,8 +104,17 @@ def instances(kind: str) -> tuple[Instance, ...]:
         return _instances[kind]
 
 
-def device(where: torch.device) -> Device:
-    """The numbers of a torch device as planning sees them. ValueError for one we cannot use."""
+def calibration_dir() -> Path | None:
+    """Where `tk calibrate` keeps its files; None when no home folder is known."""
+    try:
+        return user_cache_dir() / "devices"
+    except RuntimeError:
+        return None
+
+
+def device(where: torch.device, *, calibrated: bool = True) -> Device:
+    """The numbers of a torch device as planning sees them, with the constants that `tk calibrate`
+    fitted on it unless `calibrated` is False. ValueError for a device we cannot use."""
     if where.type == "cpu":
         return Device.named("host")
     if where.type != "cuda":
@@ -104,13 +126,15 @@ def device(where: torch.device) -> Device:
             f"{properties.major}.{properties.minor}; tk's kernels need 9.0 (Hopper)"
         )
     kilohertz = getattr(properties, "clock_rate", None)
-    return Device.from_properties(
+    found = Device.from_properties(
         name=properties.name,
         num_sms=properties.multi_processor_count,
         shared_memory_per_block=properties.shared_memory_per_block_optin,
         l2_bytes=properties.L2_cache_size,
         clock_hz=None if not kilohertz else kilohertz * 1e3,
     )
+    folder = calibration_dir() if calibrated else None
+    return found if folder is None else with_calibration(found, folder, library_version())
 
 
 def backend(where: torch.device) -> Backend:

@@ -10,14 +10,13 @@ import os
 import threading
 import warnings
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tk import resources
-from tk.runtime import Backend
+from tk.runtime import Backend, library_version
 from tk.schedulers import Choice, Plan
 from tk.schedulers.plan import plan_of_choice
 from tk.schedulers.store import Measured, PlanStore, StoreWarning, TuningEnvironment
@@ -97,7 +96,7 @@ def environment(backend: Backend) -> TuningEnvironment:
     found = TuningEnvironment.of(
         backend.device,
         backend.instances,
-        library=_version(),
+        library=library_version(),
         driver=driver_version(),
         cuda=torch.version.cuda or "",
         torch=torch.__version__,
@@ -143,13 +142,6 @@ def _may_measure(index: int) -> bool:
     compiling: Any = torch.compiler.is_compiling
     tracing: Any = torch._C._get_tracing_state
     return not (compiling() or tracing() is not None or resources.capturing(index))
-
-
-def _version() -> str:
-    try:
-        return metadata.version("tk-cute")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
 
 
 def _warn_once(text: str) -> None:
