@@ -166,11 +166,9 @@ struct pipeline {
                           reinterpret_cast<output_block*>(rings),
                           reinterpret_cast<input_block*>(stages)};
 
-        // The warps prepare at once: one the descriptors, the others the barriers, the consumers
-        // those of the ring, and each that works on tasks its first.
-        if (warpgroup::groupid() != 0) {
-            init_ring(block, warp::groupid() - 4);
-        } else if (warp::groupid() == 1) {
+        // The warps prepare at once: one the descriptors, one the barriers, the consumers those of
+        // the ring, and each that works on tasks its first.
+        if (warp::groupid() == 1) {
             init_barriers(block);
         } else if (warp::groupid() == 2) {
             if constexpr (requires { K::producer::prefetch(g); }) K::producer::prefetch(g);
@@ -178,6 +176,7 @@ struct pipeline {
         task_state first;
         first.index = scheduler::get_initial(g.config);
         set_up(block, first);
+        if (warpgroup::groupid() != 0) init_ring(block, warp::groupid() - 4);
         cluster::sync();
 
         if (warpgroup::groupid() == 0) {
