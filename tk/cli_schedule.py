@@ -186,7 +186,7 @@ def _timeline(options: argparse.Namespace, console: Console) -> int:
     whole = timeline_of(plan, num_tiles=num_tiles)
     if options.svg is not None:
         _write(options.svg, timeline_svg.svg(plan, drawn, whole))
-    deepest = num_stages_for(plan.instance, plan.device)
+    deepest = num_stages_for(plan.instance, plan.device, plan.choice.parts_received)
     plans = [plan.replace(num_stages=depth) for depth in range(FEWEST_STAGES, deepest + 1)]
     depths = [Depth(one, timeline_of(one, num_tiles=num_tiles)) for one in plans]
     console.print(render(plan, drawn, whole, depths, console))
