@@ -144,18 +144,15 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
 def _measured(
     options: argparse.Namespace, plans: Sequence[Plan], console: Console
 ) -> list[Result] | None:
-    """The plans measured against each other; None where there is no GPU, another device is planned
-    for, or the product is one that is not measured (`tk.benchmarks.orders`)."""
+    """The plans measured against each other; None where there is no GPU, or another device is
+    planned for."""
     device = measuring_device(options.device, console)
-    problem = plans[0].problem
-    if device is None or problem.batch != 1 or problem.out_dtype != problem.dtype:
+    if device is None:
         return None
-    from tk.benchmarks.operands import parse_layouts
     from tk.benchmarks.orders import measure
     from tk.benchmarks.selection import Timer
 
-    layout = parse_layouts(options.layout)[0]
-    return measure(plans, layout, device, Timer(seconds=options.seconds))
+    return measure(plans, device, Timer(seconds=options.seconds))
 
 
 def _timeline(options: argparse.Namespace, console: Console) -> int:
