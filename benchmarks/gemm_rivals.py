@@ -7,7 +7,7 @@ from functools import cache
 
 import torch
 
-from tk.benchmarks.rivals import Found, for_family
+from tk.benchmarks.rivals import for_family
 from tk.benchmarks.selection import TORCH, Candidate
 
 DEFAULT = ("torch", "triton")  # where installed; torch.compile takes minutes a shape to tune
@@ -33,7 +33,8 @@ def choose_rivals(text: str | None, device: torch.device) -> list[str]:
         if name not in known:
             raise ValueError(f"'{name}' is no rival of the product; there are {', '.join(known)}")
         if text != "all" and not known[name].present:
-            raise ValueError(f"{known[name].rival.title} is not installed: {_how(known[name])}")
+            rival = known[name].rival
+            raise ValueError(f"{rival.title} is not installed: {rival.install}")
     present = [name for name in names if known[name].present]
     return ["torch", *(name for name in present if name != "torch")]
 
@@ -41,10 +42,6 @@ def choose_rivals(text: str | None, device: torch.device) -> list[str]:
 def rival_candidates(names: Sequence[str]) -> list[Candidate]:
     """Candidates of these names; what they need is imported when they first run."""
     return [TORCH if name == "torch" else Candidate(name, _RUNS[name]()) for name in names]
-
-
-def _how(found: Found) -> str:
-    return found.rival.install
 
 
 @cache

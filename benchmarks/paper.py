@@ -43,7 +43,8 @@ Variants = Callable[[Plan], dict[str, Plan]]
 
 def depths(plan: Plan) -> dict[str, Plan]:
     """Up to four stages, where the kernel and shared memory allow them."""
-    deepest = min(4, num_stages_for(plan.instance, plan.device))
+    parts = plan.choice.parts_received
+    deepest = min(4, num_stages_for(plan.instance, plan.device, parts))
     stages = range(FEWEST_STAGES, deepest + 1)
     return {f"{count} stages": plan.replace(num_stages=count) for count in stages}
 

@@ -7,18 +7,18 @@ report them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tk.schedulers.files import replace_file
 
 T = TypeVar("T")
 
@@ -196,22 +196,8 @@ class Record:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the record as JSON; a file appears whole or not at all. Links are followed, and
         what is no file (a pipe, /dev/null) is written to."""
-        given = Path(path)
         text = json.dumps(_finite(self.to_dict()), indent=1, allow_nan=False)
-        if given.exists() and not given.is_file():
-            given.write_text(text + "\n", encoding="utf-8")
-            return
-        target = given.resolve()
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, target)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):  # interrupted after the replacement
-                os.unlink(name)
-            raise
+        replace_file(Path(path), text + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
@@ -356,9 +342,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

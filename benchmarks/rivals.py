@@ -64,7 +64,7 @@ def _compile() -> str | None:
     import torch
 
     # On a GPU its back end writes Triton.
-    return torch.__version__ if importlib.util.find_spec("triton") is not None else None
+    return torch.__version__ if _has_module("triton") else None
 
 
 RIVALS: tuple[Rival, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +125,13 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 def ratio_text(ratio: float) -> str:
     """A ratio with two places, or in powers of ten where it is far from 1."""
     return f"{ratio:.2f}" if 0.01 <= ratio < 1000 else f"{ratio:.0e}"
+
+
+def axis_range(values: Sequence[float]) -> tuple[float, float]:
+    """A little beyond the values on both sides, and at least two decades wide."""
+    low, high = min(values) / 1.6, max(values) * 1.6
+    missing = max(100 * low / high, 1.0) ** 0.5
+    return low / missing, high * missing
 
 
 def _panels(record: Record) -> list[Panel]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tk.reports.chart import Chart, Panel, ratio_text, ratio_ticks
+from tk.reports.chart import Chart, Panel, axis_range, ratio_text, ratio_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,7 +144,7 @@ def _draw_roofline(axes: Axes, chart: Chart) -> None:
     """Rates under the roofs of the device; both axes are logarithmic."""
     tera = 1e-12
     points = [point for series in chart.series for point in series.points]
-    low, high = _range([point.intensity for point in points])
+    low, high = axis_range([point.intensity for point in points])
     rates = [point.flops_per_second * tera for point in points]
     for index, series in reversed(list(enumerate(chart.series))):
         mark, colour, filled = _MARKS[index] if index < len(_MARKS) else _MARK_LEFT
@@ -183,7 +183,7 @@ def _draw_roofline(axes: Axes, chart: Chart) -> None:
                 ha="right",
             )
         rates.append(roofs.flops_per_second * tera)
-    axes.set_ylim(*_range(rates))
+    axes.set_ylim(*axis_range(rates))
     axes.set_xlim(low, high)
     axes.grid(which="major", color="0.88", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -195,10 +195,3 @@ def _draw_roofline(axes: Axes, chart: Chart) -> None:
     axes.set_title("Roofline", fontsize=9.5, loc="left")
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc="lower right", frameon=False)
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A little beyond the values on both sides, and at least two decades wide."""
-    low, high = min(values) / 1.6, max(values) * 1.6
-    missing = max(100 * low / high, 1.0) ** 0.5
-    return low / missing, high * missing

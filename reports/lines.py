@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tk.benchmarks.record import PREDICTED, Record, Result, Row
+from tk.benchmarks.rivals import RIVAL_NAMES, RIVALS
 
 OURS = "tk"
 RIVAL = "torch"
 MODEL = "model"
 
 # How candidates are called; "torch" is cuBLAS on a GPU, and what torch has on a CPU.
-_NAMES = {OURS: "tk", RIVAL: "cuBLAS", "triton": "Triton", "compile": "torch.compile"}
-_RIVALS = tuple(name for name in _NAMES if name != OURS)
+_NAMES = {OURS: "tk", **{rival.name: rival.title for rival in RIVALS}}
 
 
 def name_of(candidate: str, architecture: str = "sm90") -> str:
@@ -66,7 +66,7 @@ class Line:
     @property
     def is_rival(self) -> bool:
         """Whether the candidate is one that ours is compared with."""
-        return self.result.candidate in _RIVALS
+        return self.result.candidate in RIVAL_NAMES
 
     def ratio(self, rival: str = RIVAL) -> float | None:
         """The rival's time on this shape over this one; None for the rival itself."""
@@ -97,4 +97,4 @@ def is_measured(record: Record, line: Line) -> bool:
 def rivals_of(record: Record) -> list[str]:
     """The rivals that have a result in the record, cuBLAS first."""
     found = {line.result.candidate for line in lines_of(record)}
-    return [name for name in _RIVALS if name in found]
+    return [rival.name for rival in RIVALS if rival.name in found]

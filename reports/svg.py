@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from tk.reports.chart import Chart, Panel, Point, ratio_ticks
+from tk.reports.chart import Chart, Panel, Point, axis_range, ratio_ticks
 
 _WIDTH = 760  # of the roofline
 _BARS, _RIGHT, _ROW = 340, 48, 18  # of the ratios: bars, figures beside them, height
@@ -67,8 +67,8 @@ def roofline(chart: Chart) -> str:
     tera = 1e-12
     rates = [point.flops_per_second * tera for point in points]
     rates += [chart.roofs.flops_per_second * tera] if chart.roofs else []
-    across = _range([point.intensity for point in points])
-    upward = _range(rates)
+    across = axis_range([point.intensity for point in points])
+    upward = axis_range(rates)
     left, right, top, bottom = 62, _WIDTH - 20, 24, 380
 
     def x(value: float) -> float:
@@ -132,13 +132,6 @@ def _mark(index: int, x: float, y: float, point: Point | None, name: str) -> str
         return form
     words = f"{name}, {point.label}: {point.flops_per_second * 1e-12:.3g} TFLOP/s"
     return f"<g><title>{escape(words)}</title>{form}</g>"
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """A little beyond the values on both sides, and at least two decades wide."""
-    low, high = min(values) / 1.5, max(values) * 1.5
-    missing = max(100 * low / high, 1.0) ** 0.5
-    return low / missing, high * missing
 
 
 def _decades(between: tuple[float, float]) -> list[float]:

@@ -37,33 +37,7 @@ _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
 
 
 class GemmGroup(GemmCost):
-    """The candidates of one instance, cluster, split and depth.
-
-    `problem` is what the kernel sees: with `swapped`, the exchanged one.
-    """
-
-    def __init__(
-        self,
-        problem: GemmProblem,
-        device: Device,
-        instance: Instance,
-        cluster: tuple[int, int],
-        splits: int,
-        num_stages: int,
-        grid: int | None = None,
-        swapped: bool = False,
-        dynamic: bool = False,
-        splits_in_cluster: bool = False,
-        tiles: GemmTiles | None = None,
-    ) -> None:
-        super().__init__(
-            problem, device, instance, cluster, splits, num_stages, grid, dynamic, tiles
-        )
-        self.swapped = swapped
-        self.dynamic = dynamic
-        self.splits_in_cluster = splits_in_cluster
-        self.cluster = cluster
-        self.grid = self.clusters * self.tiles.cluster_size if grid is None else grid
+    """The candidates of one instance, cluster, split and depth."""
 
     def choice(self, order: Order) -> Choice:
         """The candidate with that order."""
@@ -102,8 +76,10 @@ class GemmGroup(GemmCost):
             a_bytes=problem.m * problem.k * size / (shape.tiles_m * k_tiles),
             b_bytes=problem.n * problem.k * size / (shape.tiles_n * k_tiles),
             out_bytes=self.tiles.tile_out_bytes,
-            sum_bytes=self.partial_bytes,
-            grid=self.grid,
+            # In a cluster they never leave shared memory.
+            sum_bytes=0.0 if self.splits_in_cluster else self.partial_bytes,
+            # Blocks beyond those that run at once begin when others end, as their next items would.
+            grid=self.clusters * self.tiles.cluster_size,
             cluster=self.cluster,
             batch=problem.batch,
             splits=self.splits,

@@ -219,7 +219,8 @@ class GemmTiles:
 class GemmCost:
     """The model of one candidate but for its tile order.
 
-    `problem` is what the kernel sees: of a swapped candidate, the exchanged one.
+    `problem` is what the kernel sees: of a swapped candidate, the exchanged one. The time of a sum
+    of splits is that of one in memory, also with `splits_in_cluster`.
     """
 
     def __init__(
@@ -231,18 +232,22 @@ class GemmCost:
         splits: int,
         num_stages: int,
         grid: int | None = None,
+        swapped: bool = False,
         dynamic: bool = False,
+        splits_in_cluster: bool = False,
         tiles: GemmTiles | None = None,
     ) -> None:
         self.problem, self.device, self.instance = problem, device, instance
-        self.splits, self.num_stages = splits, num_stages
+        self.cluster, self.splits, self.num_stages = cluster, splits, num_stages
+        self.swapped, self.dynamic, self.splits_in_cluster = swapped, dynamic, splits_in_cluster
         if tiles is None:
             tiles = GemmTiles(problem, device, instance, cluster)
         self.tiles = tiles
         self.items = items = tiles.cluster_tiles * splits
         most = max(min(tiles.at_once, items), 1)
         clusters = most if grid is None else min(max(grid // tiles.cluster_size, 1), most)
-        self.clusters = clusters
+        self.clusters = clusters  # running at once
+        self.grid = clusters * tiles.cluster_size if grid is None else grid
         full_rounds, last = divmod(items, clusters)
         if last == 0 and full_rounds:
             full_rounds, last = full_rounds - 1, clusters
@@ -323,7 +328,8 @@ class GemmCost:
         moved = a_bytes + b_bytes + tiles.out_bytes
         waited = self.rounds * self.k_tiles * self.stage_latency(a_bytes + b_bytes)
         blocks = tiles.tiles_m * tiles.tiles_n * problem.batch
-        pipeline = pipeline_for(self.instance, device, tiles.compute, self.num_stages)
+        parts = self.splits - 1 if self.splits_in_cluster else 0
+        pipeline = pipeline_for(self.instance, device, tiles.compute, self.num_stages, parts)
         return Prediction(
             seconds=seconds,
             parts={

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from tk.schedulers.order import is_whole
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -54,14 +56,18 @@ class Instance:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Instance:
-        """From a dict with these fields; others are ignored. ValueError names missing ones."""
-        names = [f.name for f in fields(Instance)]
+        """From a dict with these fields; others are ignored. ValueError names what is missing or of
+        another type."""
         missing = [
             f.name for f in fields(Instance) if f.default is MISSING and f.name not in record
         ]
         if missing:
             raise ValueError(f"instance record lacks: {', '.join(missing)}")
-        return Instance(**{name: record[name] for name in names if name in record})
+        for each in fields(Instance):
+            value = record.get(each.name, each.default)
+            if not (is_whole(value) if each.type == "int" else isinstance(value, str)):
+                raise ValueError(f"instance record: {each.name} is {value!r}")
+        return Instance(**{f.name: record[f.name] for f in fields(Instance) if f.name in record})
 
 
 _AT_LEAST_ONE = (

@@ -142,7 +142,8 @@ def replay_l2(plan: Plan, *, waves: bool = False) -> L2Traffic:
 
 def replays_quickly(plan: Plan) -> bool:
     """Whether `replay_l2` takes less than a few hundredths of a second for it."""
-    clusters = plan.grid // (plan.cluster[0] * plan.cluster[1])
+    size = plan.cluster[0] * plan.cluster[1]
+    clusters = min(plan.grid // size, plan.device.clusters_at_once(size))
     few = plan.prediction.waves * clusters * DEFAULT_STEPS <= _QUICK_LOADS
     return few and compiled() and isinstance(_group(plan), Replayable)
 

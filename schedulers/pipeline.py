@@ -77,15 +77,23 @@ def num_stages_for(instance: Instance, device: Device, parts: int = 0) -> int:
 
 
 def pipeline_for(
-    instance: Instance, device: Device, stage_s: float, num_stages: int | None = None
+    instance: Instance,
+    device: Device,
+    stage_s: float,
+    num_stages: int | None = None,
+    parts: int = 0,
 ) -> Pipeline:
-    """The ring of `num_stages` (default: the deepest) when a stage is computed on for `stage_s`."""
-    depth = num_stages_for(instance, device) if num_stages is None else num_stages
+    """The ring of `num_stages` (default: the deepest) when a stage is computed on for `stage_s`.
+
+    `parts` are those of `stages_that_fit`.
+    """
+    depth = num_stages_for(instance, device, parts) if num_stages is None else num_stages
+    fixed_bytes = instance.fixed_bytes + parts * instance.bytes_per_part
     return Pipeline(
         num_stages=depth,
-        fits=stages_that_fit(instance, device),
+        fits=stages_that_fit(instance, device, parts),
         table_limit=instance.max_stages,
         hides_latency=stages_that_hide(device.load_latency_s, stage_s),
         bytes_per_stage=instance.bytes_per_stage,
-        shared_memory=depth * instance.bytes_per_stage + instance.fixed_bytes,
+        shared_memory=depth * instance.bytes_per_stage + fixed_bytes,
     )

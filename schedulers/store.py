@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tk.schedulers.choose import Choice, family_named
 from tk.schedulers.device import Device
@@ -32,6 +32,7 @@ FORMAT = "tk tuned plan"
 VERSION = 1
 _LARGEST_FILE = 1 << 20  # bytes; an entry has some two thousand
 _SUFFIX = ".json"
+Made = TypeVar("Made")
 _DIGITS = 16  # hexadecimal ones of a digest in a name
 
 
@@ -89,12 +90,7 @@ class TuningEnvironment:
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> TuningEnvironment:
         """From its fields as plain values. TypeError when they are others."""
-        made = TuningEnvironment(**record)
-        for each in fields(made):
-            kind = int if each.type == "int" else str
-            if type(getattr(made, each.name)) is not kind:
-                raise TypeError(f"{each.name} is {getattr(made, each.name)!r}")
-        return made
+        return _typed(TuningEnvironment(**record))
 
 
 @dataclass(frozen=True)
@@ -110,6 +106,16 @@ class Measured:
     def gain(self) -> float:
         """How much faster than the model's first choice, as a ratio of times; 1 is no gain."""
         return self.model_seconds / self.seconds
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Measured:
+        """From its fields as plain values. TypeError or ValueError when they are others."""
+        made = _typed(Measured(**record))
+        for name in ("seconds", "model_seconds"):
+            value = getattr(made, name)
+            if not 0 < value < float("inf"):
+                raise ValueError(f"its {name} is {value!r}")
+        return made
 
     @staticmethod
     def now(seconds: float, model_seconds: float, candidates: int) -> Measured:
@@ -284,18 +290,25 @@ def _entry(path: Path, record: Any) -> Entry:
         newer = isinstance(version, int) and version > VERSION
         whose = "a newer tk" if newer else "another tk"
         raise ValueError(f"{whose} wrote it, with format version {version!r}; this reads {VERSION}")
-    measured = Measured(**record["measured"])
-    for name in ("seconds", "model_seconds"):
-        value = getattr(measured, name)
-        if not isinstance(value, float) or not 0 < value < float("inf"):
-            raise ValueError(f"its {name} is {value!r}")
     return Entry(
         path=path,
         environment=TuningEnvironment.from_dict(record["environment"]),
         problem=family_named(record["family"]).problem_from_dict(record["problem"]),
         choice=Choice.from_dict(record["choice"]),
-        measured=measured,
+        measured=Measured.from_dict(record["measured"]),
     )
+
+
+_TYPES = {"int": int, "float": float, "str": str}
+
+
+def _typed(made: Made) -> Made:
+    """A dataclass of plain values; TypeError when one is not of its field's type."""
+    for each in fields(made):  # type: ignore[arg-type]
+        value = getattr(made, each.name)
+        if type(value) is not _TYPES[str(each.type)]:
+            raise TypeError(f"its {each.name} is {value!r}")
+    return made
 
 
 def _plan(
@@ -312,7 +325,7 @@ def _plan(
     if difference:
         raise _Unusable(f"it is for {difference}")
     instance = entry.choice.instance
-    if not (0 <= instance.index < len(instances) and instances[instance.index] == instance):
+    if instance not in instances:
         raise _Unusable(f"this build has no instance {instance.name} like its")
     try:
         return plan_of_choice(problem, device, entry.choice, measured=entry.measured.seconds)

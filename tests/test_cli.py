@@ -163,6 +163,9 @@ def test_bench_predicts_for_the_device_named(capsys: pytest.CaptureFixture[str])
 @no_gpu
 def test_what_needs_a_gpu_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no GPU" in mistake(capsys, 1, "tune", "gemm")
+    assert "--device h200: plans are measured on" in mistake(
+        capsys, 2, "tune", "gemm", "--device", "h200"
+    )
     assert "no GPU" in mistake(capsys, 2, "bench", "gemm", "--device", "cuda")
     assert "needs a GPU" in mistake(capsys, 2, "bench", "gemm", "--graph", "--shapes", "8x8x8")
 

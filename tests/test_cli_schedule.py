@@ -13,12 +13,11 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from tk import cli
+from tk import cli, runtime
 from tk.benchmarks.orders import measure
 from tk.benchmarks.record import OK, Result, Timing
 from tk.benchmarks.selection import Timer
-from tk.ops.matmul import plan_matmul
-from tk.schedulers import Device, Order
+from tk.schedulers import Device, GemmProblem, Order, plan_gemm
 
 PRODUCT = ("gemm", "8192", "8192", "8192", "--device", "h200")
 SMALL = ("gemm", "1000", "1500", "256", "--device", "h200")
@@ -172,15 +171,16 @@ def test_compare_shows_what_was_measured(
 
 
 def test_orders_are_measured_against_each_other() -> None:
-    a, b = torch.randn(200, 64).bfloat16(), torch.randn(300, 64).bfloat16().t()
-    plan = plan_matmul(a, b).replace(splits=1)
-    plans = [plan.replace(order=order) for order in (Order("row"), Order("morton"))]
-    results = measure(plans, "nt", torch.device("cpu"), Timer(seconds=0.001))
-    assert [result.candidate for result in results] == ["row", "morton"]
-    assert all(result.status == OK and result.timing for result in results)
-    wide = plan_matmul(a, b, out_dtype=torch.float32)
-    with pytest.raises(ValueError, match="out_dtype is fp32; needs that of a, bf16"):
-        measure([wide], "nt", torch.device("cpu"), Timer(seconds=0.001))
+    backend = runtime.backend(torch.device("cpu"))
+    for problem in (
+        GemmProblem(200, 300, 64),
+        GemmProblem(130, 140, 64, batch=2, b_major="n", out_dtype="fp32"),
+    ):
+        plan = plan_gemm(problem, backend.device, backend.instances).replace(splits=1)
+        plans = [plan.replace(order=order) for order in (Order("row"), Order("morton"))]
+        results = measure(plans, torch.device("cpu"), Timer(seconds=0.001))
+        assert [result.candidate for result in results] == ["row", "morton"]
+        assert all(result.status == OK and result.timing for result in results)
 
 
 @pytest.mark.gpu

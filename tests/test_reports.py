@@ -158,5 +158,5 @@ def test_records_and_reports_import_nothing_that_measures() -> None:
             for name in names:
                 assert name.split(".")[0] != "torch"
                 assert not name.startswith("tk.") or name.startswith(
-                    ("tk.reports", "tk.benchmarks.record", "tk.schedulers")
+                    ("tk.reports", "tk.benchmarks.record", "tk.benchmarks.rivals", "tk.schedulers")
                 )

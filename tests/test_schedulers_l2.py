@@ -324,6 +324,25 @@ def test_sums_of_splits_are_stored_and_read_back() -> None:
     assert replay_l2(tight).sums_read > 0
 
 
+def test_splits_in_a_cluster_store_no_sums_and_take_shared_memory() -> None:
+    plan = plan_gemm(GemmProblem(512, 512, 8192), H200, INSTANCES)
+    plan = plan.replace(instance=instance("128x64x128"), cluster=(1, 1), splits=4, swapped=False)
+    together = plan.replace(splits_in_cluster=True)
+    traffic = replay_l2(together)
+    assert traffic.stored == 512 * 512 * 2 and traffic.sums_requested == 0
+    assert together.prediction.pipeline.startswith(f"{together.num_stages} stages")
+    parts = 3 * together.instance.bytes_per_part
+    ring = together.num_stages * together.instance.bytes_per_stage + together.instance.fixed_bytes
+    assert f"({(ring + parts) / 1024:.0f} KiB a block" in together.prediction.pipeline
+
+
+def test_a_block_for_every_tile_reads_what_a_persistent_grid_does() -> None:
+    plan = plan_gemm(GemmProblem(8192, 8192, 1024), H200, INSTANCES).replace(dynamic=False)
+    most = plan.prediction.waves * plan.grid
+    assert plan.prediction.waves > 2
+    assert replay_l2(plan.replace(grid=round(most))) == replay_l2(plan)
+
+
 def test_a_product_over_nothing_stores_its_output_alone() -> None:
     traffic = replay_l2(plan_gemm(GemmProblem(256, 256, 0), H200, INSTANCES))
     assert (traffic.requested, traffic.read) == (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -336,6 +337,16 @@ def test_a_plan_is_saved_and_loaded(tmp_path: Path) -> None:
         assert loaded == each and loaded.text == each.text
         assert list(loaded.alternatives) == list(each.alternatives)
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_plan_is_saved_into_a_pipe() -> None:
+    one = plan_gemm(GemmProblem(512, 512, 512), H200, INSTANCES, keep=1)
+    one = replace(one, alternatives=(), rejected=())  # a pipe takes 64 KiB before it is read
+    reader, writer = os.pipe()
+    one.save(f"/dev/fd/{writer}")
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as read:
+        assert Plan.from_dict(json.loads(read.read())) == one
 
 
 def test_the_text_of_a_plan_is_its_record() -> None:

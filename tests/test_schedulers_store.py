@@ -207,6 +207,14 @@ UNUSABLE: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     "an unknown family": (change_of("family", "origami"), "unknown kernel family"),
     "a wrong environment": (change_of("environment", {"device": 3}), "missing"),
     "no measurement": (change_of("measured", {}), "missing"),
+    "an index of text": (
+        change_of(
+            "choice",
+            {**tuned_plan().choice.to_dict(), "instance": {**INSTANCES[0].to_dict(), "index": "0"}},
+        ),
+        "index is '0'",
+    ),
+    "a moment that is no text": (change_of("measured", {**asdict(MEASURED), "when": 3}), "when"),
     "a time below 0": (change_of("measured", {**asdict(MEASURED), "seconds": -1.0}), "seconds"),
 }
 

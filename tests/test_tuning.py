@@ -270,6 +270,14 @@ def test_a_cache_that_was_never_tuned_costs_no_look_at_the_driver(
         assert planned(cuda) == model_plan(cuda)
 
 
+def test_a_cache_folder_that_may_not_be_entered_is_no_error(
+    cuda: runtime.Backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A name that is too long: looking at it fails for root, too.
+    monkeypatch.setenv("TK_CACHE_DIR", str(tmp_path / ("x" * 300)))
+    assert planned(cuda) == model_plan(cuda)
+
+
 def result(median: float, q3: float | None = None, status: str = OK) -> Result:
     timing = Timing(median, median, q3 or median, 9) if status == OK else None
     return Result("plan", status, timing=timing)

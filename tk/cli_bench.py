@@ -41,7 +41,11 @@ def add_parser(commands: Commands) -> None:
 
 def _add_gemm(families: Commands) -> None:
     gemm = families.add_parser("gemm", help="the matrix product")
-    add_common(gemm)
+    add_common(
+        gemm,
+        "cuda or cuda:N to measure there; a name such as h200 to run the host architecture and "
+        "predict for that device; default: this GPU, else h200",
+    )
     gemm.add_argument("--suite", metavar="NAME", help="which shapes; default: full")
     gemm.add_argument("--list-suites", action="store_true", help="list the suites and stop")
     gemm.add_argument(

@@ -29,7 +29,11 @@ def check_writable(path: str | None) -> None:
         raise UsageError(f"cannot write {path}: {folder} is no folder")
     if target.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder")
-    if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+    # A file is replaced by another in its folder; what is none (a pipe, /dev/null) is written to.
+    in_folder = not target.exists() or target.is_file()
+    if in_folder and not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {path}: no permission")
+    if target.exists() and not os.access(target, os.W_OK):
         raise UsageError(f"cannot write {path}: no permission")
 
 

@@ -36,7 +36,7 @@ def add_parsers(commands: Commands) -> None:
     tuning = add_families(commands, "tune", "measure many plans of each shape, keep the fastest")
     cli_tune.add_store_parsers(tuning)
     tune = add_gemm(tuning, "measure many plans of each shape on this GPU")
-    add_common(tune)
+    add_common(tune, "cuda or cuda:N; default: this GPU")
     tune.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
     tune.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
     tune.add_argument(

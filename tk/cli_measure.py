@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 ESTIMATE_SECONDS = 3600.0  # the time left is estimated from all steps of so long
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """Adds which products are measured, where, and the file of the record."""
+def add_common(parser: argparse.ArgumentParser, device: str) -> None:
+    """Adds which products are measured, where (`device` says what can be named), and the file of
+    the record."""
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        help="cuda or cuda:N to measure there; a name such as h200 to run the host architecture "
-        "and predict for that device; default: this GPU, else h200",
-    )
+    parser.add_argument("--device", metavar="NAME", help=device)
     parser.add_argument("--shapes", metavar="MxNxK,...", type=_shapes, help="instead of the suite")
     parser.add_argument(
         "--layouts", type=_layouts, default=["nt", "nn"], help="of nt,nn,tn,tt; default nt,nn"

@@ -144,18 +144,15 @@ def _compare(options: argparse.Namespace, console: Console) -> int:
 def _measured(
     options: argparse.Namespace, plans: Sequence[Plan], console: Console
 ) -> list[Result] | None:
-    """The plans measured against each other; None where there is no GPU, another device is planned
-    for, or the product is one that is not measured (`tk.benchmarks.orders`)."""
+    """The plans measured against each other; None where there is no GPU, or another device is
+    planned for."""
     device = measuring_device(options.device, console)
-    problem = plans[0].problem
-    if device is None or problem.batch != 1 or problem.out_dtype != problem.dtype:
+    if device is None:
         return None
-    from tk.benchmarks.operands import parse_layouts
     from tk.benchmarks.orders import measure
     from tk.benchmarks.selection import Timer
 
-    layout = parse_layouts(options.layout)[0]
-    return measure(plans, layout, device, Timer(seconds=options.seconds))
+    return measure(plans, device, Timer(seconds=options.seconds))
 
 
 def _timeline(options: argparse.Namespace, console: Console) -> int:
@@ -186,7 +183,7 @@ def _timeline(options: argparse.Namespace, console: Console) -> int:
     whole = timeline_of(plan, num_tiles=num_tiles)
     if options.svg is not None:
         _write(options.svg, timeline_svg.svg(plan, drawn, whole))
-    deepest = num_stages_for(plan.instance, plan.device)
+    deepest = num_stages_for(plan.instance, plan.device, plan.choice.parts_received)
     plans = [plan.replace(num_stages=depth) for depth in range(FEWEST_STAGES, deepest + 1)]
     depths = [Depth(one, timeline_of(one, num_tiles=num_tiles)) for one in plans]
     console.print(render(plan, drawn, whole, depths, console))

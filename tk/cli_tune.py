@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tk.cli_common import CommandError, check_writable, in_words
+from tk.cli_common import CommandError, UsageError, check_writable, in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,8 @@ def tune(options: argparse.Namespace, console: Console) -> int:
     check_writable(options.measurements)
     cuda = measuring_device(options.device, console)
     if cuda is None:
+        if options.device is not None:
+            raise UsageError(f"--device {options.device}: plans are measured on cuda or cuda:N")
         raise CommandError("no GPU is visible: plans can only be measured on one")
     settings = sweep.Settings(
         options.shapes or sweep.default_shapes(),
@@ -132,7 +134,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
         for entry in members:
             table.add_row(
                 escape(str(entry.problem)),
-                entry.measured.when,
+                escape(entry.measured.when),
                 escape(str(entry.choice)),
                 f"{entry.measured.seconds * 1e6:.1f}",
                 _gain(entry.measured.gain),

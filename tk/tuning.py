@@ -66,7 +66,8 @@ def tuned_plan(problem: Any, backend: Backend) -> Plan | None:
         if plan is not None:
             return plan
     kept = store()
-    if kept is None or not kept.root.is_dir():
+    # Not Path.is_dir, which raises where a home folder may not be entered.
+    if kept is None or not os.path.isdir(kept.root):
         return None
     return kept.get(environment(backend), problem, backend.device, backend.instances)
 

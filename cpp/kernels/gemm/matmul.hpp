@@ -48,8 +48,10 @@ struct matmul {
         };
     };
     // Whether the splits of a tile may be a cluster, and the memory that a block then needs for
-    // each of the others: one part of a tile.
-    static constexpr bool sums_in_cluster = !gathers && rows == 64 && TileN <= 128;
+    // each of the others: one part of a tile. Two splits are the fewest, so that of two parts a
+    // block owns one at most.
+    static constexpr bool sums_in_cluster =
+        !gathers && rows == 64 && TileN <= 128 && Consumers <= 2;
     static constexpr int64_t bytes_per_part = sums_in_cluster ? rows * TileN * 4 : 0;
 
     static TK_DEVICE void init_scratch(typename layout::scratch_block& scratch) {

@@ -63,9 +63,7 @@ struct pipeline {
     static int64_t shared_bytes(const config_type& config) {
         int64_t bytes = fixed_bytes + config.tail_bytes;
         if constexpr (Stores) bytes += config.num_output_stages * bytes_per_output_stage;
-        const int64_t stages = config.num_stages * bytes_per_stage;
-        return bytes +
-               (stages > detail::finish_of<K>::bytes ? stages : detail::finish_of<K>::bytes);
+        return bytes + input_bytes(config.num_stages);
     }
 
     // On the host: throws what a launch of so many blocks cannot work with.
@@ -118,8 +116,10 @@ struct pipeline {
 
         TK_DEVICE input_block& input() const { return stages[stage]; }
         TK_DEVICE output_block& output() const { return outputs[output_stage]; }
-        // The `config.tail_bytes` after the ring.
-        TK_DEVICE char* tail() const { return reinterpret_cast<char*>(stages + num_stages); }
+        // The `config.tail_bytes` after the ring, and after a finish block that is larger.
+        TK_DEVICE char* tail() const {
+            return reinterpret_cast<char*>(stages) + input_bytes(num_stages);
+        }
 
         // The stage read `InFlight` iterations ago may be loaded again: by one warp, for itself,
         // once its asynchronous reads are done. Lanes that read with ordinary loads must meet
@@ -199,6 +199,12 @@ struct pipeline {
     }
 
   private:
+    // Of the input stages, or of the finish block over them.
+    static TK_HOST_DEVICE constexpr int64_t input_bytes(int num_stages) {
+        const int64_t stages = num_stages * bytes_per_stage;
+        return stages > detail::finish_of<K>::bytes ? stages : detail::finish_of<K>::bytes;
+    }
+
     struct block_state {
         const globals& g;
         const cluster_tile& place;
