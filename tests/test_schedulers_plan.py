@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import json
+import os
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -377,3 +379,19 @@ def test_a_plan_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> 
             Plan.load(path)
     with pytest.raises(OSError, match="no folder"):
         plan(1, 1, 1).save(tmp_path / "no folder" / "plan.json")
+
+
+def test_a_plan_is_written_into_what_is_no_file(tmp_path: Path) -> None:
+    """Renaming onto it would take a device such as /dev/null away from the whole machine."""
+    one = plan(4096, 4096, 4096)
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+        one.save(path)
+        with os.fdopen(reader) as file:
+            assert Plan.from_dict(json.load(file)) == one
+    assert pipe.is_fifo() and link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
