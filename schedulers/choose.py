@@ -97,19 +97,20 @@ class Choice:
 
     @staticmethod
     def from_dict(record: dict[str, Any]) -> Choice:
-        """The inverse of `to_dict`. ValueError names a missing field."""
+        """The inverse of `to_dict`. ValueError names a missing field, or one of another
+        type: nothing is converted, as the text "false" would be true."""
         try:
             first, second = record["cluster"]
             return Choice(
                 instance=Instance.from_dict(record["instance"]),
-                num_stages=int(record["num_stages"]),
-                cluster=(int(first), int(second)),
+                num_stages=record["num_stages"],
+                cluster=(first, second),
                 order=Order(**record["order"]),
-                splits=int(record["splits"]),
-                grid=int(record["grid"]),
-                swapped=bool(record.get("swapped", False)),
-                dynamic=bool(record.get("dynamic", False)),
-                splits_in_cluster=bool(record.get("splits_in_cluster", False)),
+                splits=record["splits"],
+                grid=record["grid"],
+                swapped=record.get("swapped", False),
+                dynamic=record.get("dynamic", False),
+                splits_in_cluster=record.get("splits_in_cluster", False),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tk.schedulers.device import Device
+from tk.schedulers.device import MOST, Device
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,23 @@ class Prediction:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Prediction:
-        """The inverse of `to_dict`. TypeError when a figure is none."""
+        """The inverse of `to_dict`. TypeError when a figure is none, ValueError when it
+        is infinite, or when there is no time."""
         made = Prediction(**record)
+        if not isinstance(made.pipeline, str):
+            raise TypeError(f"{made.pipeline!r} is no text")
         figures = [made.seconds, made.flops, made.waves]
         for part in (made.parts, made.busy, made.bytes):
+            if not isinstance(part, Mapping):
+                raise TypeError(f"{part!r} is no mapping of figures")
             figures += dict(part).values()
         for figure in figures:
             if not isinstance(figure, (int, float)) or isinstance(figure, bool):
                 raise TypeError(f"{figure!r} is no number")
+            if not abs(figure) <= MOST:
+                raise ValueError(f"a predicted figure is {str(figure)[:20]}; needs a finite number")
+        if not made.seconds > 0 or not made.busy:
+            raise ValueError(f"a predicted time is {made.seconds!r}, of {len(made.busy)} resources")
         return made
 
 

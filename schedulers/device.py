@@ -68,28 +68,48 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"device: name is {self.name!r}; needs a text")
         for name in ("num_sms", "shared_memory_per_block", "l2_bytes", *_COUNTS):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs an int >= 1")
+            most = _MOST_BYTES if name == "l2_bytes" else _MOST_COUNT
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not 1 <= value <= most:
+                raise ValueError(
+                    f"device {self.name!r}: {name} is {_short(value)}; needs an int >= 1, at most"
+                    f" {most}"
+                )
+        for name in ("peak_flops", "tile_factors", "sources"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ValueError(
+                    f"device {self.name!r}: {name} is {_short(getattr(self, name))}; needs a"
+                    " mapping"
+                )
+        for name in _FLOATS:
+            value = getattr(self, name)
+            if not _is_number(value):
+                raise ValueError(
+                    f"device {self.name!r}: {name} is {_short(value)}; needs a number >= 0, at most"
+                    f" {MOST:g}"
+                )
         for name in ("clock_hz", *_POSITIVE_RATES):
             value = getattr(self, name)
-            if not value > 0:
+            if not value >= _LEAST:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs a number > 0")
+        if not self.overlap_exponent >= 1:  # less is no norm: more than the sum
+            raise ValueError(
+                f"device {self.name!r}: overlap_exponent is {self.overlap_exponent!r}; needs >= 1"
+            )
         for name in _FRACTIONS:
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs 0 to 1")
-        for tile, factor in self.tile_factors.items():
-            if not factor > 0:
-                raise ValueError(
-                    f"device {self.name!r}: tile_factors[{tile!r}] is {factor!r}; needs > 0"
-                )
-        for dtype, rate in self.peak_flops.items():
-            if not rate > 0:
-                raise ValueError(
-                    f"device {self.name!r}: peak_flops[{dtype!r}] is {rate!r}; needs > 0"
-                )
+        for table in ("tile_factors", "peak_flops"):
+            for key, value in getattr(self, table).items():
+                if not _is_number(value) or not value >= _LEAST:
+                    raise ValueError(
+                        f"device {self.name!r}: {table}[{key!r}] is {_short(value)}; needs > 0"
+                    )
 
     @staticmethod
     def named(name: str) -> Device:
@@ -166,6 +186,27 @@ class Device:
             raise ValueError(f"device record is incomplete: {error}") from None
 
 
+MOST = 1e30
+"""More than any rate or time, and far enough from the largest float for products of two."""
+
+_LEAST = 1e-30  # of what is divided by
+_MOST_COUNT = (1 << 31) - 1  # ints in the replay
+_MOST_BYTES = 1 << 53  # whole in a float
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 <= value <= MOST  # type: ignore[operator]
+
+
+def _short(value: object) -> str:
+    try:
+        return repr(value)[:60]
+    except ValueError:  # an int of thousands of digits
+        return "a number of thousands of digits"
+
+
+_FLOATS = tuple(f.name for f in fields(Device) if f.type == "float")
 _COUNTS = ("max_cluster", "l2_partitions")
 _FRACTIONS = ("l2_usable", "wave_drift")
 _POSITIVE_RATES = (
@@ -178,6 +219,7 @@ _POSITIVE_RATES = (
     "element_store_bandwidth",
     "partial_bandwidth",
     "overlap_exponent",
+    "gather_fraction",
 )
 
 

@@ -21,11 +21,13 @@ UNFINISHED = ".unfinished"
 def replace_file(path: Path, text: str) -> None:
     """Writes a text file in one step: readers see the former file or this one, never a part.
 
-    Links are followed, and what is no file (a pipe, /dev/null) is written to. OSError when it
-    cannot be written; the former file is then as it was, and nothing else is left.
+    Links are followed, and what is no file (a pipe, a device) is written to: renaming onto it would
+    take it away from everybody. OSError when it cannot be written; a former file is then as it was,
+    and nothing else is left.
     """
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as device:
+            device.write(text.encode())
         return
     target = Path(os.path.realpath(path))
     while not _written(target, text.encode()):

@@ -34,11 +34,18 @@ class Instance:
     bytes_per_part: int = 0
 
     def __post_init__(self) -> None:
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"instance {self.name!r}: {name} is {getattr(self, name)}; needs >= 1"
-                )
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"instance: {name} is {getattr(self, name)!r}; needs a text")
+        for names, least in ((_AT_LEAST_ONE, 1), (_AT_LEAST_ZERO, 0)):
+            for name in names:
+                value = getattr(self, name)
+                whole = isinstance(value, int) and not isinstance(value, bool)
+                if not whole or not least <= value <= _MOST:
+                    raise ValueError(
+                        f"instance {self.name!r}: {name} is {value!r}; needs >= {least}, a whole"
+                        " number of 31 bits"
+                    )
 
     @property
     def tile(self) -> str:
@@ -70,6 +77,9 @@ class Instance:
         return Instance(**{f.name: record[f.name] for f in fields(Instance) if f.name in record})
 
 
+_MOST = (1 << 31) - 1  # ints in the kernels
+_TEXTS = ("name", "dtype", "a_major", "b_major", "loader")
+_AT_LEAST_ZERO = ("index", "fixed_bytes", "bytes_per_part")
 _AT_LEAST_ONE = (
     "tile_m",
     "tile_n",

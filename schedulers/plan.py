@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tk.schedulers.choose import Candidate, Choice, Rejected, best, family_named, rank
 from tk.schedulers.cost import Prediction
-from tk.schedulers.device import Device
+from tk.schedulers.device import MOST, Device
 from tk.schedulers.files import replace_file
 from tk.schedulers.instance import Instance
 from tk.schedulers.memo import TableMemo
-from tk.schedulers.order import Order
+from tk.schedulers.order import Order, is_whole
 from tk.schedulers.pipeline import num_stages_for
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Plan:
     def from_dict(record: Mapping[str, Any]) -> Plan:
         """The inverse of `to_dict`. ValueError names what is missing, foreign or illegal."""
         version = record.get("version") if isinstance(record, Mapping) else None
-        if not isinstance(version, int):
+        if not is_whole(version):
             raise ValueError("this is no plan record")
         if version != _VERSION:
             raise ValueError(f"plan record has version {version!r}; this library reads {_VERSION}")
@@ -189,13 +189,21 @@ class Plan:
                 _candidate(record),
                 tuple(_candidate(entry) for entry in record["alternatives"]),
                 tuple(Rejected(**entry) for entry in record["rejected"]),
-                None if record.get("measured") is None else float(record["measured"]),
+                _measured(record.get("measured")),
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"plan record is malformed: {error}") from None
         return plan.check()
+
+
+def _measured(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST:
+        raise TypeError(f"measured is {type(value).__name__}; needs seconds > 0, or null")
+    return float(value)
 
 
 def _text_of(plan: Plan) -> str:

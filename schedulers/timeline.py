@@ -153,7 +153,7 @@ def stage_times(plan: Plan) -> StageTimes:
     """
     cost = cost_of(plan)
     read = plan.prediction.bytes["a"] + plan.prediction.bytes["b"]
-    stages = cost.items / cost.clusters * cost.k_tiles  # of one block
+    stages = cost.items / cost.clusters * max(cost.k_tiles, 1)  # of one block
     return StageTimes(
         latency=cost.stage_latency(read) * max(plan.num_stages - 1, 1),
         transfer=max(

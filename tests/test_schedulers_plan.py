@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import json
 import os
 import sys
@@ -388,3 +389,73 @@ def test_a_plan_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> 
             Plan.load(path)
     with pytest.raises(OSError, match="no folder"):
         plan(1, 1, 1).save(tmp_path / "no folder" / "plan.json")
+
+
+def test_a_plan_is_written_into_what_is_no_file(tmp_path: Path) -> None:
+    """Renaming onto it would take a device such as /dev/null away from the whole machine."""
+    one = plan(4096, 4096, 4096)
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+        one.save(path)
+        with os.fdopen(reader) as file:
+            assert Plan.from_dict(json.load(file)) == one
+    assert pipe.is_fifo() and link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("choice", "swapped"), "false"),  # a text that is true
+        (("choice", "dynamic"), 0),
+        (("choice", "splits_in_cluster"), None),
+        (("choice", "splits"), 1.5),
+        (("choice", "splits"), "1"),
+        (("choice", "grid"), 132.0),
+        (("choice", "num_stages"), "4"),
+        (("choice", "cluster"), ["2", "1"]),
+        (("choice", "cluster"), [1.5, 1]),
+        (("choice", "instance", "index"), 1.0),
+        (("choice", "instance", "index"), "1"),
+        (("choice", "instance", "fixed_bytes"), None),
+        (("choice", "instance", "fixed_bytes"), -1),
+        (("choice", "instance", "bytes_per_part"), "0"),
+        (("choice", "instance", "tile_m"), 128.0),
+        (("choice", "instance", "tile_m"), 10**400),
+        (("device", "name"), []),
+        (("device", "num_sms"), 10**400),
+        (("device", "num_sms"), True),
+        (("device", "l2_bytes"), 1 << 64),
+        (("device", "l2_partitions"), 1 << 31),
+        (("device", "power_watts"), "1"),
+        (("device", "power_watts"), -1.0),
+        (("device", "dram_bandwidth"), float("inf")),
+        (("device", "launch_overhead_s"), float("nan")),
+        (("device", "overlap_exponent"), 1e-308),
+        (("device", "gather_fraction"), 0),
+        (("device", "sources"), []),
+        (("prediction", "seconds"), 0),
+        (("prediction", "seconds"), 10**400),
+        (("prediction", "busy"), {}),
+        (("prediction", "parts"), []),
+        (("measured",), 10**400),
+        (("measured",), float("nan")),
+        (("version",), True),
+    ],
+    ids=str,
+)
+def test_nothing_of_a_record_edited_by_hand_is_guessed_or_converted(
+    path: tuple[str, ...], value: object
+) -> None:
+    record = json.loads(json.dumps(plan(4096, 4096, 4096).to_dict()))
+    inner = record
+    for name in path[:-1]:
+        inner = inner[name]
+    assert path[-1] in inner
+    inner[path[-1]] = value
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        Plan.from_dict(record)

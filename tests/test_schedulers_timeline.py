@@ -172,3 +172,9 @@ def test_wrong_arguments_are_named() -> None:
         StageTimes(1, 1, 0, 1)
     with pytest.raises(ValueError, match="latency is -1"):
         StageTimes(-1, 1, 1, 1)
+
+
+def test_a_product_without_depth_has_a_timeline() -> None:
+    one = plan_gemm(GemmProblem(256, 256, 0), Device.named("h200"), matmul_instances())
+    drawn = timeline_of(one, num_tiles=1)
+    assert len(drawn.uses) == len(drawn.stores) == 1
