@@ -389,7 +389,8 @@ def test_wrong_sizes_are_refused_by_name(changes: dict[str, Any], message: str) 
         ({"l2_partitions": 0}, "l2_partitions is 0; needs an int >= 1"),
         ({"l2_partitions": 2.0}, r"l2_partitions is 2\.0; needs an int >= 1"),
         ({"l2_usable": 1.2}, r"l2_usable is 1\.2; needs 0 to 1"),
-        ({"wave_drift": -0.1}, r"wave_drift is -0\.1; needs 0 to 1"),
+        ({"wave_drift": 1.5}, r"wave_drift is 1\.5; needs 0 to 1"),
+        ({"wave_drift": -0.1}, r"wave_drift is -0\.1; needs a number >= 0"),
     ],
 )
 def test_a_device_checks_what_the_model_needs(changes: dict[str, Any], message: str) -> None:
