@@ -96,6 +96,11 @@ class Device:
             value = getattr(self, name)
             if not value >= _LEAST:
                 raise ValueError(f"device {self.name!r}: {name} is {value!r}; needs a number > 0")
+        if 0 < self.power_watts < _LEAST:
+            raise ValueError(
+                f"device {self.name!r}: power_watts is {self.power_watts!r}; needs 0 (no limit) or"
+                f" at least {_LEAST:g}"
+            )
         if not self.overlap_exponent >= 1:  # less is no norm: more than the sum
             raise ValueError(
                 f"device {self.name!r}: overlap_exponent is {self.overlap_exponent!r}; needs >= 1"

@@ -187,8 +187,8 @@ class Plan:
                 family.problem_from_dict(record["problem"]),
                 Device.from_dict(record["device"]),
                 _candidate(record),
-                tuple(_candidate(entry) for entry in record["alternatives"]),
-                tuple(Rejected(**entry) for entry in record["rejected"]),
+                tuple(map(_candidate, _listed(record, "alternatives"))),
+                tuple(map(_rejected, _listed(record, "rejected"))),
                 _measured(record.get("measured")),
             )
         except KeyError as error:
@@ -196,6 +196,20 @@ class Plan:
         except (TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"plan record is malformed: {error}") from None
         return plan.check()
+
+
+def _listed(record: Mapping[str, Any], name: str) -> list[Any]:
+    found = record[name]
+    if not isinstance(found, list):
+        raise TypeError(f"{name} is no list")
+    return found
+
+
+def _rejected(entry: Mapping[str, Any]) -> Rejected:
+    made = Rejected(**entry)
+    if not isinstance(made.what, str) or not isinstance(made.reason, str):
+        raise TypeError("what was rejected, and why, are no texts")
+    return made
 
 
 def _measured(value: Any) -> float | None:

@@ -233,3 +233,71 @@ def test_the_pages_example_runs(
     check = "assert torch.equal(out, 2 * x) and torch.equal(scale(x, 3.0), 3 * x)\n"
     done = run(sys.executable, "-c", code + check, folder=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+NATIVE = """\
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include "scale.hpp"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(native, m) {
+    m.def("doubled", [](const py::array_t<float, py::array::c_style>& x) {
+        const int64_t rows = x.shape(0), cols = x.shape(1);
+        py::array_t<float> out({rows, cols});
+        scale({}, {out.mutable_data(), {rows, cols}, {cols, 1}, "out"},
+              {x.data(), {rows, cols}, {cols, 1}, "x"}, 2.0f);
+        return out;
+    });
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_pages_package_builds_and_runs(tmp_path: Path) -> None:
+    """docs/extending.md: its files, for the host and with a module of pybind11 beside them, make a
+    wheel by scikit-build-core whose kernels run."""
+    pytest.importorskip("scikit_build_core")
+    pytest.importorskip("pybind11")
+    if shutil.which("cmake") is None or shutil.which("g++") is None:
+        pytest.skip("needs cmake and g++")
+    page = (ROOT / "docs" / "extending.md").read_text()
+    package = page.split("## Package with CMake")[1]
+
+    def shown(language: str, text: str = package) -> str:
+        return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[0]  # type: ignore[no-any-return]
+
+    cmake = shown("cmake").replace("host sm90", "host").replace(" mykernel_sm90 ", " native ")
+    native = (
+        "find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)\n"
+        "find_package(pybind11 CONFIG REQUIRED)\n"
+        "pybind11_add_module(native native.cpp)\n"
+        "target_link_libraries(native PRIVATE tk::host)\n"
+    )
+    before, install = cmake.split("install(")
+    source = tmp_path / "source"
+    (source / "mykernel").mkdir(parents=True)
+    (source / "CMakeLists.txt").write_text(before + native + "install(" + install)
+    (source / "pyproject.toml").write_text(shown("toml").split("[tool.")[0])  # native: one Python
+    (source / "mykernel" / "__init__.py").write_text(shown("python"))
+    (source / "scale.hpp").write_text(shown("cpp", page))
+    (source / "native.cpp").write_text(NATIVE)
+    command = (sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation")
+    done = run(*command, folder=source)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = source.glob("mykernel-0.1.0-*.whl")
+
+    shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
+    code = (
+        "import torch, mykernel\n"
+        "from mykernel import native\n"
+        "x, out = torch.randn(100, 70), torch.empty(100, 70)\n"
+        "mykernel.kernels.scale(out, x, factor=3.0)\n"
+        "assert torch.equal(out, 3 * x)\n"
+        "assert (native.doubled(x.numpy()) == 2 * x.numpy()).all()\n"
+    )
+    installed = tmp_path / "installed"
+    done = run(sys.executable, "-c", code, folder=installed, PYTHONPATH=str(installed))
+    assert done.returncode == 0, done.stderr

@@ -445,6 +445,10 @@ def test_a_plan_is_written_into_what_is_no_file(tmp_path: Path) -> None:
         (("measured",), 10**400),
         (("measured",), float("nan")),
         (("version",), True),
+        (("alternatives",), ""),
+        (("rejected",), {}),
+        (("rejected",), [{"what": None, "reason": "x"}]),
+        (("device", "power_watts"), 5e-324),
     ],
     ids=str,
 )
