@@ -262,7 +262,13 @@ def test_control_c_leaves_a_record_that_is_resumed(tmp_path: Path) -> None:
     command += ["--layouts", "nn", "--seconds", "0.6", "--json", str(path)]
     environment = {**os.environ, "COLUMNS": "160"}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # What a shell starts in the background ignores it, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     limit = time.monotonic() + 60
     while not path.exists() and time.monotonic() < limit:

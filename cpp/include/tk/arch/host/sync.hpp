@@ -16,11 +16,7 @@ inline int own_warp() { return warp_index(); }
 // --- The block and its place in the grid ---
 
 // The dynamic shared memory of the block, aligned to 1024 bytes.
-inline char* shared_memory() {
-    const machine::block_context& block = *machine::self().block;
-    if (block.bytes == 0) machine::fail("shared_memory: the launch gives none (shared_bytes is 0)");
-    return block.memory;
-}
+inline char* shared_memory() { return machine::self().block->memory; }
 
 namespace machine {
 
