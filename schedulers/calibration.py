@@ -7,29 +7,22 @@ torch nor a GPU.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tk.schedulers.device import Device
-from tk.schedulers.files import replace_file, sweep
 from tk.schedulers.fit import FITTED
-from tk.schedulers.store import StoreWarning
+from tk.schedulers.kept import digest, put_record, read_record, words
+from tk.schedulers.store import warn_once
 
 __all__ = ["Calibration", "calibrated", "calibration_file", "load_calibration"]
 
 FORMAT = "tk calibration"
 VERSION = 1
-_LARGEST_FILE = 1 << 20  # bytes
 _IDENTITY = ("name", "num_sms", "l2_bytes", "shared_memory_per_block")
-
-_warned: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -76,39 +69,19 @@ class Calibration:
 
     def save(self, path: Path) -> None:
         """Writes it in one step; the folder is made. OSError when that cannot be."""
-        record = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            replace_file(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
-        finally:
-            sweep(path.parent)
+        put_record(path, {"format": FORMAT, "version": VERSION, **asdict(self)})
 
 
 def calibration_file(folder: Path, device: Device) -> Path:
     """The file of a device's calibration in a folder."""
-    key = json.dumps([getattr(device, name) for name in _IDENTITY])
-    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    words = re.sub(r"[^A-Za-z0-9]+", "-", device.name).strip("-")[:40]
-    return folder / f"{words}-{digest}.json"
+    key = [getattr(device, name) for name in _IDENTITY]
+    return folder / f"{words(device.name)}-{digest(key)}.json"
 
 
 def load_calibration(path: Path) -> Calibration:
     """The calibration in a file. OSError when it cannot be read, ValueError says what is wrong."""
-    with path.open("rb") as file:
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise ValueError("it is too long")
-    try:
-        record = json.loads(content.decode())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise ValueError("it is no JSON, or was cut off") from None
-    if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
-        raise ValueError("it is no calibration")
-    version = record.pop("version", None)
-    if version != VERSION:
-        newer = isinstance(version, int) and version > VERSION
-        whose = "a newer tk" if newer else "another tk"
-        raise ValueError(f"{whose} wrote it, with format version {version!r}; this reads {VERSION}")
+    record = read_record(path, "calibration", FORMAT, VERSION)
+    del record["format"], record["version"]
     try:
         found = Calibration(**record)
     except TypeError as error:
@@ -132,12 +105,8 @@ def calibrated(device: Device, folder: Path, library: str) -> Device:
     except (FileNotFoundError, NotADirectoryError):
         return device
     except (OSError, ValueError) as error:
-        if str(path) not in _warned:
-            _warned.add(str(path))
-            reason = error.strerror if isinstance(error, OSError) else error
-            warnings.warn(
-                f"the calibration {path} is ignored: {reason}", StoreWarning, stacklevel=2
-            )
+        reason = error.strerror if isinstance(error, OSError) else error
+        warn_once(str(path), f"the calibration {path} is ignored: {reason}")
         return device
 
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
-import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -22,18 +19,25 @@ from typing import Any, TypeVar
 
 from tk.schedulers.choose import Choice, family_named
 from tk.schedulers.device import Device
-from tk.schedulers.files import replace_file, sweep
+from tk.schedulers.files import sweep
 from tk.schedulers.instance import Instance
+from tk.schedulers.kept import digest, put_record, read_record, words
 from tk.schedulers.plan import Plan, plan_of_choice
 
-__all__ = ["Entry", "Measured", "PlanStore", "StoreWarning", "TuningEnvironment", "table_digest"]
+__all__ = [
+    "Entry",
+    "Measured",
+    "PlanStore",
+    "StoreWarning",
+    "TuningEnvironment",
+    "table_digest",
+    "warn_once",
+]
 
 FORMAT = "tk tuned plan"
 VERSION = 1
-_LARGEST_FILE = 1 << 20  # bytes; an entry has some two thousand
 _SUFFIX = ".json"
 Made = TypeVar("Made")
-_DIGITS = 16  # hexadecimal ones of a digest in a name
 
 
 class StoreWarning(UserWarning):
@@ -80,7 +84,7 @@ class TuningEnvironment:
     @cached_property
     def folder(self) -> str:
         """Name of its folder: the device in words and a digest of the whole."""
-        return f"{_words(self.device)}-{_digest(asdict(self))}"
+        return f"{words(self.device)}-{digest(asdict(self))}"
 
     def difference(self, other: TuningEnvironment) -> str:
         """What of `other` is not as here, in words; empty when nothing is."""
@@ -148,7 +152,7 @@ class PlanStore:
     def path_of(self, environment: TuningEnvironment, problem: Any) -> Path:
         """The file of a problem's winner."""
         key = {"family": problem.family, "problem": problem.to_dict()}
-        return self.root / environment.folder / f"{_words(str(problem))}-{_digest(key)}{_SUFFIX}"
+        return self.root / environment.folder / f"{words(str(problem))}-{digest(key)}{_SUFFIX}"
 
     def get(
         self,
@@ -184,14 +188,11 @@ class PlanStore:
             "choice": choice.to_dict(),
             "measured": asdict(measured),
         }
-        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
         try:
-            _put(path, text)
+            put_record(path, record)
         except OSError as error:
             self._failed(error)
             return None
-        finally:
-            sweep(path.parent)
         return path
 
     def entries(self) -> Iterator[Entry]:
@@ -241,11 +242,11 @@ class PlanStore:
             return None
 
     def _ignored(self, path: Path, reason: _Unusable) -> None:
-        _warn_once(str(path), f"the tuned plan {path} is ignored: {reason}")
+        warn_once(str(path), f"the tuned plan {path} is ignored: {reason}")
 
     def _failed(self, error: OSError) -> None:
         what = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
-        _warn_once(
+        warn_once(
             "",
             f"tuned plans cannot be kept in {self.root} ({what}); all else works. The environment "
             "variable TK_CACHE_DIR names another folder",
@@ -258,38 +259,21 @@ class _Unusable(Exception):
 
 def table_digest(instances: Sequence[Instance]) -> str:
     """What tells one instance table from another, in 16 hexadecimal digits."""
-    return _digest([instance.to_dict() for instance in instances])
+    return digest([instance.to_dict() for instance in instances])
 
 
 def _loaded(path: Path) -> Entry:
     """What a file holds. OSError when it cannot be read, _Unusable says what else is wrong."""
-    with path.open("rb") as file:
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise _Unusable("it is too long")
     try:
-        return _entry(path, json.loads(content.decode()))
-    except json.JSONDecodeError as error:
-        raise _Unusable(f"it is no JSON, or was cut off: {error}") from None
-    except UnicodeDecodeError:
-        raise _Unusable("it is no text") from None
-    except RecursionError:
-        raise _Unusable("it is nested too deeply") from None
+        return _entry(path, read_record(path, "tuned plan", FORMAT, VERSION))
     except KeyError as error:
         raise _Unusable(f"it lacks {error}") from None
     except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise _Unusable(error) from None
 
 
-def _entry(path: Path, record: Any) -> Entry:
+def _entry(path: Path, record: dict[str, Any]) -> Entry:
     """The entry of a file's plain values; any of the errors above when they are none of ours."""
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ValueError("it is no tuned plan")
-    version = record.get("version")
-    if version != VERSION:
-        newer = isinstance(version, int) and version > VERSION
-        whose = "a newer tk" if newer else "another tk"
-        raise ValueError(f"{whose} wrote it, with format version {version!r}; this reads {VERSION}")
     return Entry(
         path=path,
         environment=TuningEnvironment.from_dict(record["environment"]),
@@ -333,24 +317,13 @@ def _plan(
         raise _Unusable(error) from None
 
 
-def _put(path: Path, text: str) -> None:
-    for attempts_left in (2, 1, 0):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            replace_file(path, text)
-        except FileNotFoundError:  # the folder was cleared meanwhile
-            if not attempts_left:
-                raise
-        else:
-            return
-
-
 _warned: set[str] = set()
 """What this process has warned of: files, and "" for a store that cannot be read or
 written."""
 
 
-def _warn_once(key: str, text: str) -> None:
+def warn_once(key: str, text: str) -> None:
+    """A StoreWarning, unless this process has had one of that key."""
     if key not in _warned:
         _warned.add(key)
         warnings.warn(text, StoreWarning, stacklevel=2)
@@ -368,13 +341,3 @@ def _json_files(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX)
     except OSError:
         return []
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
-def _words(text: str) -> str:
-    """Text as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:100]
