@@ -30,6 +30,15 @@ def card_of(device: torch.device) -> Card | None:
     return Card(f"{domain:08X}:{bus:02X}:{slot:02X}.0")
 
 
+def card_state(device: torch.device) -> dict[str, float | None]:
+    """The card's present clock and power, under the names that a row of a record has for them."""
+    card = card_of(device)
+    return {
+        "sm_clock_mhz": card.sm_clock_mhz() if card else None,
+        "power_watts": card.power_watts() if card else None,
+    }
+
+
 def environment_of(device: torch.device) -> Environment:
     """The environment of a run on a device, as it is now."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -14,7 +14,7 @@ import torch
 
 import tk
 from tk.benchmarks.candidates import plan_text, stored_plan
-from tk.benchmarks.environment import card_of, environment_of
+from tk.benchmarks.environment import card_state, environment_of
 from tk.benchmarks.gemm_rivals import rival_candidates
 from tk.benchmarks.operands import make_operands, problem_of
 from tk.benchmarks.overhead import host_call_seconds
@@ -68,11 +68,6 @@ def candidates_with(rivals: Sequence[str]) -> Candidates:
         return [*rival_candidates(rivals), ours]
 
     return candidates
-
-
-def default_candidates(a: torch.Tensor, b: torch.Tensor) -> Sequence[Candidate]:
-    """torch.matmul, then tk.matmul."""
-    return candidates_with(["torch"])(a, b)
 
 
 def run(
@@ -161,15 +156,13 @@ class _Measuring:
         a, b = make_operands(self.shape, self.layout, settings.dtype, device, settings.seed)
         plan = tk.plan_matmul(a, b)
         results = compare(a, b, self.candidates(a, b), settings.timer())
-        card = card_of(device)
         return make_row(
             self.shape,
             self.layout,
             plan.problem,
             plan.device,
             results,
-            sm_clock_mhz=card.sm_clock_mhz() if card else None,
-            power_watts=card.power_watts() if card else None,
+            **card_state(device),
         )
 
 

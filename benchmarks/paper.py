@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 import tk
-from tk.benchmarks.environment import card_of, environment_of
+from tk.benchmarks.environment import card_state, environment_of
 from tk.benchmarks.gemm import clock_up, make_row
 from tk.benchmarks.operands import make_operands
 from tk.benchmarks.record import Figure, Record, Row
@@ -30,7 +30,7 @@ from tk.benchmarks.shapes import Shape
 from tk.benchmarks.timing import Flush
 from tk.schedulers import Order, Plan
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for
-from tk.schedulers.walk import ceil_div, cluster_grid
+from tk.schedulers.waves import cost_of
 
 SUITE = "paper"
 DEPTH, GRID, ORDER = "pipeline depth", "persistent grid", "block order"
@@ -70,11 +70,7 @@ def orders(plan: Plan) -> dict[str, Plan]:
 
 def one_shot_grid(plan: Plan) -> int:
     """The blocks of a launch in which each computes one tile."""
-    problem = plan.problem.exchanged() if plan.swapped else plan.problem
-    tiles_m = ceil_div(problem.m, plan.instance.tile_m)
-    tiles_n = ceil_div(problem.n, plan.instance.tile_n)
-    rows, cols = cluster_grid(tiles_m, tiles_n, plan.cluster)
-    blocks: int = rows * cols * plan.cluster[0] * plan.cluster[1] * plan.splits * problem.batch
+    blocks: int = cost_of(plan).shape.items * plan.cluster[0] * plan.cluster[1]
     return blocks
 
 
@@ -152,14 +148,12 @@ class _Measuring:
         candidates += [plan_candidate(plan, name) for name, plan in plans.items()]
         timer = Timer(seconds=settings.seconds, flush=settings.flush)
         results = compare(a, b, candidates, timer)
-        card = card_of(device)
         row = make_row(
             self.shape,
             LAYOUT,
             chosen.problem,
             chosen.device,
             results,
-            sm_clock_mhz=card.sm_clock_mhz() if card else None,
-            power_watts=card.power_watts() if card else None,
+            **card_state(device),
         )
         return replace(row, group=self.experiment.name)

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
-from tk.cli_planning import duration, measuring_device, named_device, size
+from tk.cli_measure import add_sweep, progress_bar
+from tk.cli_planning import measuring_device, named_device, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +39,7 @@ def add_parser(commands: Commands) -> None:
         help="fit to what tk tune gemm --measurements wrote, instead of measuring; nothing is kept "
         "unless the file is of this GPU",
     )
-    parser.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
-    parser.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
+    add_sweep(parser)
     parser.add_argument("--rounds", type=size, default=ROUNDS, help="of the search (default 4)")
     parser.add_argument("--no-store", action="store_true", help="only print")
     parser.add_argument("--json", metavar="FILE", help="write the fitted device's record")
@@ -91,7 +91,6 @@ def _measurements(
         except ValueError as error:
             raise CommandError(error) from error
     from tk.benchmarks import sweep
-    from tk.cli_measure import progress_bar
 
     assert cuda is not None
     settings = sweep.Settings(

@@ -9,15 +9,13 @@ from rich.console import Console
 
 from tk import cli_tune
 from tk.cli_common import CommandError, check_writable, in_words
-from tk.cli_measure import add_common
+from tk.cli_measure import add_common, add_sweep
 from tk.cli_planning import (
     add_families,
     add_family,
     add_gemm,
     add_product,
-    duration,
     plan_of,
-    size,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +35,7 @@ def add_parsers(commands: Commands) -> None:
     cli_tune.add_store_parsers(tuning)
     tune = add_gemm(tuning, "measure many plans of each shape on this GPU")
     add_common(tune, "cuda or cuda:N; default: this GPU")
-    tune.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
-    tune.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
+    add_sweep(tune)
     tune.add_argument(
         "--measurements", metavar="FILE", help="write the flat list of measurements as JSON"
     )

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from tk.cli_common import CommandError, in_words
-from tk.cli_planning import DTYPES
+from tk.cli_planning import DTYPES, duration, size
 
 if TYPE_CHECKING:
     from tk.benchmarks.record import Record
@@ -37,6 +37,12 @@ def add_common(parser: argparse.ArgumentParser, device: str) -> None:
         "--layouts", type=_layouts, default=["nt", "nn"], help="of nt,nn,tn,tt; default nt,nn"
     )
     parser.add_argument("--json", metavar="FILE", help="save the record")
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    """Adds how many plans of each shape are measured, and for how long."""
+    parser.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")
+    parser.add_argument("--seconds", type=duration, default=0.015, help="GPU time for each plan")
 
 
 def save_record(record: Record, path: str | None, console: Console) -> None:
