@@ -18,8 +18,7 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
 
     Two thirds are the best order of each instance and cluster, so that a model which ranks an
     instance wrongly is found out; the rest are the other orders and splits it thinks best.
-    Candidates predicted at more than 1.6 times the best are left out. Where the splits of a tile
-    can be a cluster, which the model does not tell from a sum in memory, the pool has both.
+    Candidates predicted at more than 1.6 times the best are left out.
     """
     family = family_named(chosen.problem.family)
     groups, _ = family.groups(chosen.problem, chosen.device, instances)
@@ -27,7 +26,6 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
         (candidate for group in groups for candidate in _orders_of(group)),
         key=lambda candidate: candidate.prediction.seconds,
     )
-    pool = [each for candidate in pool for each in (candidate, *_in_cluster(chosen, candidate))]
     if not pool:
         return [chosen]
     bound = HOPELESS * pool[0].prediction.seconds
@@ -78,17 +76,6 @@ def stored_plan(plan: Plan) -> dict[str, Any]:
     stored["rejected"] = []
     stored["device"] = {**stored["device"], "sources": {}}
     return stored
-
-
-def _in_cluster(chosen: Plan, candidate: Candidate) -> list[Candidate]:
-    """The candidate with its splits in a cluster, if that can run."""
-    if candidate.choice.splits == 1:
-        return []
-    try:
-        twin = plan_of(chosen, candidate.choice).replace(splits_in_cluster=True)
-    except ValueError:
-        return []
-    return [Candidate(twin.choice, twin.prediction)]
 
 
 def _orders_of(group: Group) -> list[Candidate]:

@@ -27,6 +27,7 @@ class Device:
     clock_hz: float  # highest clock
     max_cluster: int = 8  # thread blocks of a cluster
     l2_partitions: int = 1  # of L2, each next to its share of the multiprocessors
+    large_cluster_share: float = 1.0  # of the multiprocessors, those that clusters of 3 or more use
 
     # Rates.
     peak_flops: Mapping[str, float] = field(default_factory=dict, hash=False)  # FLOP/s by dtype
@@ -38,6 +39,9 @@ class Device:
     store_bandwidth: float = 0.0  # bytes/s that a consumer warpgroup's epilogue writes by vectors
     element_store_bandwidth: float = 0.0  # bytes/s that it writes one by one
     partial_bandwidth: float = 0.0  # bytes/s of a split's sums that it parks, or reads and adds
+    cluster_partial_bandwidth: float = (
+        0.0  # bytes/s of sums that come from a cluster's other blocks
+    )
 
     # Power. Work whose energy exceeds the limit runs at a lower clock.
     power_watts: float = 0.0  # the limit less what an idle chip draws; 0: never binds
@@ -56,6 +60,7 @@ class Device:
     stage_overhead_s: float = 0.0  # barriers of one K tile, shared by the consumer warpgroups
     epilogue_overhead_s: float = 0.0  # of one output tile, beside its bytes
     split_overhead_s: float = 0.0  # arriving at a split tile: fence, counter, wait for the others
+    cluster_split_overhead_s: float = 0.0  # waiting for another split of the tile in a cluster
     l2_usable: float = 1.0  # fraction of l2_bytes that keeps operands between waves
     shared_miss_fraction: float = 0.0  # of loads that another block's load should have served
     wave_drift: float = 0.0  # how far blocks of a wave drift apart, as a fraction of K
@@ -167,8 +172,14 @@ class Device:
         return self.peak_flops[dtype]
 
     def clusters_at_once(self, cluster_size: int) -> int:
-        """Clusters of that many blocks that run at the same time, one block a multiprocessor."""
-        return self.num_sms // cluster_size
+        """Clusters of that many blocks that run at the same time, one block a multiprocessor.
+
+        A cluster lies within one group of multiprocessors; pairs fill every group.
+        """
+        usable = (
+            self.num_sms if cluster_size <= 2 else round(self.num_sms * self.large_cluster_share)
+        )
+        return usable // cluster_size
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and dicts, for JSON."""
@@ -213,7 +224,7 @@ def _short(value: object) -> str:
 
 _FLOATS = tuple(f.name for f in fields(Device) if f.type == "float")
 _COUNTS = ("max_cluster", "l2_partitions")
-_FRACTIONS = ("l2_usable", "wave_drift")
+_FRACTIONS = ("l2_usable", "wave_drift", "large_cluster_share")
 _POSITIVE_RATES = (
     "dram_bandwidth",
     "l2_bandwidth",
@@ -223,6 +234,7 @@ _POSITIVE_RATES = (
     "store_bandwidth",
     "element_store_bandwidth",
     "partial_bandwidth",
+    "cluster_partial_bandwidth",
     "overlap_exponent",
     "gather_fraction",
 )
@@ -257,6 +269,7 @@ def scaled(
         "store_bandwidth": base.store_bandwidth * speed,
         "element_store_bandwidth": base.element_store_bandwidth * speed,
         "partial_bandwidth": base.partial_bandwidth * speed,
+        "cluster_partial_bandwidth": base.cluster_partial_bandwidth * speed,
         "dram_bandwidth": base.dram_bandwidth * min(share, 1.0),
         "power_watts": base.power_watts * share,
     }

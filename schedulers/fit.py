@@ -31,6 +31,7 @@ FITTED = (
     "store_bandwidth",
     "element_store_bandwidth",
     "partial_bandwidth",
+    "cluster_partial_bandwidth",
     "joules_per_flop",
     "joules_per_l2_byte",
     "joules_per_dram_byte",
@@ -43,6 +44,7 @@ FITTED = (
     "stage_overhead_s",
     "epilogue_overhead_s",
     "split_overhead_s",
+    "cluster_split_overhead_s",
 )
 """Fields of `Device` that have no data sheet and are fitted by default."""
 

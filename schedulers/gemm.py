@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.cost import Prediction
@@ -16,6 +16,7 @@ from tk.schedulers.gemm_ways import (
     Way,
     cluster_of_splits_reason,
     cluster_reason,
+    cluster_splits,
     dynamic_reason,
     instance_reason,
     problem_reason,
@@ -136,6 +137,18 @@ def _as_seen(problem: GemmProblem, choice: Choice) -> GemmProblem:
     return problem.exchanged() if choice.swapped else problem
 
 
+class _Prospect(NamedTuple):
+    """A group that is not made yet."""
+
+    work: GemmProblem  # what the kernel sees
+    way: Way
+    tiles: GemmTiles
+    splits: int
+    num_stages: int
+    dynamic: bool = False
+    in_cluster: bool = False
+
+
 class GemmProspects:
     """All groups of a problem, each with a bound that is quickly worked out, and made on request.
 
@@ -146,7 +159,7 @@ class GemmProspects:
         self._device = device
         ways, self._never = ways_of(problem, device, instances)
         self._not_here: list[tuple[Instance, str]] = []
-        self._made: list[tuple[GemmProblem, Way, GemmTiles, int, bool]] = []
+        self._made: list[_Prospect] = []
         self.bounds: list[float] = []
         """Seconds that no order of a group can beat; less than its `floor`."""
         exchanged = problem.exchanged()
@@ -166,25 +179,32 @@ class GemmProspects:
         least = tiles.least_times(self._device, way.num_stages)
         for splits in split_counts(tiles.cluster_tiles, tiles.at_once, tiles.k_tiles):
             bound, drawn = least(splits)
-            self._made.append((work, way, tiles, splits, False))
+            self._made.append(_Prospect(work, way, tiles, splits, way.num_stages))
             self.bounds.append(bound)
             if drawn and way.may_draw:
-                self._made.append((work, way, tiles, splits, True))
+                self._made.append(_Prospect(work, way, tiles, splits, way.num_stages, dynamic=True))
                 self.bounds.append(bound)
+        for splits, num_stages in cluster_splits(
+            self._device, way, tiles.cluster_tiles, tiles.k_tiles
+        ):
+            bound, _ = tiles.least_times(self._device, num_stages, in_cluster=True)(splits)
+            self._made.append(_Prospect(work, way, tiles, splits, num_stages, in_cluster=True))
+            self.bounds.append(bound)
 
     def group(self, index: int) -> GemmGroup:
         """The group at that place."""
-        work, way, tiles, splits, dynamic = self._made[index]
+        made = self._made[index]
         return GemmGroup(
-            work,
+            made.work,
             self._device,
-            way.instance,
-            way.cluster,
-            splits,
-            way.num_stages,
-            swapped=way.swapped,
-            dynamic=dynamic,
-            tiles=tiles,
+            made.way.instance,
+            made.way.cluster,
+            made.splits,
+            made.num_stages,
+            swapped=made.way.swapped,
+            dynamic=made.dynamic,
+            splits_in_cluster=made.in_cluster,
+            tiles=made.tiles,
         )
 
     def rejected(self) -> list[Rejected]:

@@ -143,6 +143,7 @@ class GemmTiles:
         self.summing = self.partial_bytes / (
             consumers * device.partial_bandwidth
         )  # of a split's part
+        self.receiving = self.partial_bytes / (consumers * device.cluster_partial_bandwidth)
 
         # Bytes. A cluster loads each row of a and column of b once, by multicast.
         self.row_bytes = m / rows * k * size
@@ -163,6 +164,7 @@ class GemmTiles:
         self.launch = device.launch_overhead_s
         if self.cluster_size > 1:
             self.launch += device.cluster_overhead_s
+        self.cluster_launch = device.launch_overhead_s + device.cluster_overhead_s
 
     def stage_latency(self, device: Device, read_bytes: float, num_stages: int) -> float:
         """Seconds a stage when loads are waited for: the ring but one stage covers one latency.
@@ -174,7 +176,21 @@ class GemmTiles:
         latency = device.load_latency_s + missed * device.memory_latency_s
         return latency / max(num_stages - 1, 1)
 
-    def least_times(self, device: Device, num_stages: int) -> Callable[[int], tuple[float, bool]]:
+    def exchange(self, device: Device, splits: int, in_cluster: bool) -> tuple[float, float]:
+        """Seconds in which a block hands on its part of a tile, and in which the sum is formed."""
+        if splits == 1:
+            return 0.0, 0.0
+        if in_cluster:
+            return (splits - 1) * device.cluster_split_overhead_s, (splits - 1) * self.receiving
+        return self.summing + device.split_overhead_s, splits * self.summing
+
+    def items_at_once(self, device: Device, splits: int, in_cluster: bool) -> int:
+        """Work items that the device runs at the same time, a cluster's blocks of each."""
+        return device.clusters_at_once(splits) * splits if in_cluster else self.at_once
+
+    def least_times(
+        self, device: Device, num_stages: int, in_cluster: bool = False
+    ) -> Callable[[int], tuple[float, bool]]:
         """A function of the splits: a time below `GemmCost.floor`, some times quicker than it, and
         whether it is `GemmCost.memory_bound` over more than one round.
 
@@ -186,21 +202,22 @@ class GemmTiles:
         least = self.least_bytes / device.dram_bandwidth
         waited = max(stage, self.stage_latency(device, self.least_bytes, num_stages))
         moving = overlapped(exponent, self.l2_seconds, self.padding_seconds, least)
-        base = self.launch + device.fill_s + self.epilogue
-        all_tiles, at_once, all_k = self.cluster_tiles, self.at_once, self.k_tiles
-        epilogue, summing, overhead = self.epilogue, self.summing, device.split_overhead_s
+        base = device.fill_s + self.epilogue
+        base += self.cluster_launch if in_cluster else self.launch
+        all_tiles, all_k = self.cluster_tiles, self.k_tiles
+        epilogue = self.epilogue
         scale = _JUST_BELOW if exponent >= 1 else 0.0  # below 1 it is no norm
 
         def least_time(splits: int) -> tuple[float, bool]:
             items = all_tiles * splits
+            at_once = self.items_at_once(device, splits, in_cluster)
             clusters = at_once if at_once < items else items
             full_rounds = (items - 1) // clusters
             k_tiles = -(-all_k // splits)
             seconds = base
             finish = epilogue
             if splits > 1:
-                partial = summing + overhead
-                reduction = splits * summing
+                partial, reduction = self.exchange(device, splits, in_cluster)
                 seconds += partial + reduction
                 finish = partial + (epilogue + reduction) / splits
             finish *= full_rounds
@@ -219,8 +236,7 @@ class GemmTiles:
 class GemmCost:
     """The model of one candidate but for its tile order.
 
-    `problem` is what the kernel sees: of a swapped candidate, the exchanged one. The time of a sum
-    of splits is that of one in memory, also with `splits_in_cluster`.
+    `problem` is what the kernel sees: of a swapped candidate, the exchanged one.
     """
 
     def __init__(
@@ -244,10 +260,13 @@ class GemmCost:
             tiles = GemmTiles(problem, device, instance, cluster)
         self.tiles = tiles
         self.items = items = tiles.cluster_tiles * splits
-        most = max(min(tiles.at_once, items), 1)
+        at_once = tiles.items_at_once(device, splits, splits_in_cluster)
+        self.most_clusters = most = max(min(at_once, items), 1)
         clusters = most if grid is None else min(max(grid // tiles.cluster_size, 1), most)
         self.clusters = clusters  # running at once
-        self.grid = clusters * tiles.cluster_size if grid is None else grid
+        if grid is None:  # a cluster of splits has one tile
+            grid = items if splits_in_cluster else clusters * tiles.cluster_size
+        self.grid = grid
         full_rounds, last = divmod(items, clusters)
         if last == 0 and full_rounds:
             full_rounds, last = full_rounds - 1, clusters
@@ -259,11 +278,9 @@ class GemmCost:
         uneven = device.memory_unevenness * tiles.cluster_size
         self.unevenness = 1 + uneven / (rounds if dynamic else 1)
         self.k_tiles = -(-tiles.k_tiles // splits)  # of a split
-        self.partial = self.reduction = self.partial_bytes = 0.0
-        if splits > 1:
-            self.partial_bytes = tiles.partial_bytes
-            self.partial = tiles.summing + device.split_overhead_s
-            self.reduction = splits * tiles.summing
+        self.launch = tiles.cluster_launch if splits_in_cluster else tiles.launch
+        self.partial, self.reduction = tiles.exchange(device, splits, splits_in_cluster)
+        self.partial_bytes = tiles.partial_bytes if splits > 1 else 0.0
 
     @property
     def shape(self) -> GemmShape:
@@ -275,7 +292,7 @@ class GemmCost:
             rows=tiles.rows,
             cols=tiles.cols,
             k_tiles=tiles.k_tiles,
-            clusters=max(min(tiles.at_once, self.items), 1),
+            clusters=self.most_clusters,
             items=self.items,
         )
 
@@ -333,7 +350,7 @@ class GemmCost:
         return Prediction(
             seconds=seconds,
             parts={
-                "launch": tiles.launch,
+                "launch": self.launch,
                 "fill": device.fill_s,
                 "main loop": loop,
                 "last epilogue": tiles.epilogue,
@@ -393,4 +410,4 @@ class GemmCost:
             + (read_bytes + tiles.out_bytes) * device.joules_per_dram_byte
         )
         limited = power_limited(device, busy, joules)
-        return tiles.launch + limited, loop, split, limited - busy
+        return self.launch + limited, loop, split, limited - busy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tk.schedulers.choose import Choice, Rejected
@@ -133,6 +133,21 @@ class Way:
     num_stages: int
     compute: float  # `stage_seconds`
     may_draw: bool  # its blocks may take work when they are free
+
+
+def cluster_splits(device: Device, way: Way, tiles: int, k_tiles: int) -> Iterator[tuple[int, int]]:
+    """Splits worth trying as the blocks of a cluster, each with the depth of its ring.
+
+    All clusters run at once: a second round of a few of them would cost as much as the first.
+    """
+    if way.instance.bytes_per_part == 0 or way.cluster != (1, 1):
+        return
+    most = min(device.max_cluster, MAX_CLUSTER_SPLITS, k_tiles)
+    for splits in range(2, most + 1):
+        if tiles > device.clusters_at_once(splits):
+            return
+        if stages_that_fit(way.instance, device, splits - 1) >= FEWEST_STAGES:
+            yield splits, num_stages_for(way.instance, device, splits - 1)
 
 
 _Kind = tuple[str, str, str, str, bool]
