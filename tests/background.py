@@ -1,0 +1,65 @@
+"""Compilations that tests wait for. They start before the session's first test, in the order of the
+tests that want them, as many at a time as there are cores, and give way to what the tests run: most
+tests need one core, so that the others compile meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import pytest
+
+Value = TypeVar("Value")
+
+_executor = ThreadPoolExecutor(max_workers=os.cpu_count())
+_NICE = ("nice", "-n", "10") if shutil.which("nice") else ()
+
+
+class Task(Generic[Value]):
+    """A call that is made in the background, or at the latest when its value is asked for."""
+
+    def __init__(self, function: Callable[[], Value]) -> None:
+        self._function = function
+        self._future: Future[Value] = _executor.submit(function)
+
+    def result(self) -> Value:
+        """The value; not behind what else is still in the queue."""
+        if self._future.cancel():
+            self._future = Future()
+            try:
+                self._future.set_result(self._function())
+            except BaseException as error:
+                self._future.set_exception(error)
+        return self._future.result()
+
+
+def run(command: list[str], input: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler below the priority of what the tests run."""
+    return subprocess.run(
+        [*_NICE, *command], input=input, capture_output=True, text=True, check=False
+    )
+
+
+def start(items: list[pytest.Item]) -> None:
+    """Calls what the marks `prepare` of the tests name, once for each mark: prepare(function,
+    *arguments) on a test or a module starts the tasks that it will ask for."""
+    seen: set[int] = set()
+    for item in items:
+        if item.get_closest_marker("skip"):
+            continue
+        for mark in item.iter_markers("prepare"):
+            if id(mark) not in seen:
+                seen.add(id(mark))
+                function, *arguments = mark.args
+                with suppress(pytest.skip.Exception):  # the test says the same of itself
+                    function(*arguments)
+
+
+def stop() -> None:
+    """Forgets what has not begun."""
+    _executor.shutdown(wait=False, cancel_futures=True)
