@@ -38,10 +38,17 @@ class Task(Generic[Value]):
         return self._future.result()
 
 
-def run(command: list[str], input: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler below the priority of what the tests run."""
+def run(
+    command: list[str], input: str | None = None, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler below the priority of what the tests run, with more variables if wanted."""
     return subprocess.run(
-        [*_NICE, *command], input=input, capture_output=True, text=True, check=False
+        [*_NICE, *command],
+        input=input,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(environment or {})},
     )
 
 
