@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Lock
 from typing import Generic, TypeVar
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 Value = TypeVar("Value")
 
 _executor = ThreadPoolExecutor(max_workers=os.cpu_count())
-_NICE = ("nice", "-n", "10") if shutil.which("nice") else ()
+_NICE = ("nice", "-n", "5") if shutil.which("nice") else ()
 
 
 class Task(Generic[Value]):
@@ -25,17 +26,22 @@ class Task(Generic[Value]):
 
     def __init__(self, function: Callable[[], Value]) -> None:
         self._function = function
-        self._future: Future[Value] = _executor.submit(function)
+        self._begun = Lock()
+        self._value: Future[Value] = Future()
+        _executor.submit(self._run)
+
+    def _run(self) -> None:
+        """Makes the call, unless another thread has begun it."""
+        if self._begun.acquire(blocking=False):
+            try:
+                self._value.set_result(self._function())
+            except BaseException as error:
+                self._value.set_exception(error)
 
     def result(self) -> Value:
         """The value; not behind what else is still in the queue."""
-        if self._future.cancel():
-            self._future = Future()
-            try:
-                self._future.set_result(self._function())
-            except BaseException as error:
-                self._future.set_exception(error)
-        return self._future.result()
+        self._run()
+        return self._value.result()
 
 
 def run(
