@@ -1,4 +1,5 @@
-"""What all tests share: the device they run on, and how many examples hypothesis tries."""
+"""What all tests share: the device they run on, how many examples hypothesis tries, and compilers
+that work ahead of them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import background
 import pytest
 import torch
 from hypothesis import HealthCheck, register_random, settings
@@ -61,6 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         skip = pytest.mark.skip(reason="needs an NVIDIA Hopper GPU and libtk_cuda.so")
         for item in marked:
             item.add_marker(skip)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if not session.config.option.collectonly:
+        background.start(session.items)
+
+
+def pytest_sessionfinish() -> None:
+    background.stop()
 
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

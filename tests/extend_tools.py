@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import background
 import pytest
 
 from tk.extension import MissingToolError
@@ -21,6 +23,17 @@ KERNELS = ROOT / "tests" / "cpp" / "extend_kernels.hpp"
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tk-extend-")  # goes with the session
+
+
+_BUILD = "import sys, tk; tk.load(sys.argv[1], arch='host').build_log('host')"
+
+
+@cache
+def start_build(source: Path) -> None:
+    """Starts to compile a source into the session's cache, where tk.load then finds it, or waits
+    for it. What goes wrong is left for tk.load to say."""
+    command = [sys.executable, "-c", _BUILD, str(source)]
+    background.Task(partial(background.run, command, environment={"TK_CACHE_DIR": _folder().name}))
 
 
 @pytest.fixture(scope="module")

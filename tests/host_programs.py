@@ -1,5 +1,5 @@
 """Compiles the C++ checks of the host architecture (tests/cpp/host_*.cpp), plain and under
-sanitizers, each once a session and two at a time, and runs them."""
+sanitizers, each once a session and in the background, and runs them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+import background
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,8 +38,7 @@ _OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
-_executor = ThreadPoolExecutor(max_workers=2)
-_builds: dict[tuple[str, str], Future[Path]] = {}
+_builds: dict[tuple[str, str], background.Task[Path]] = {}
 
 
 @cache
@@ -79,21 +78,29 @@ def _has_runtime(flavour: str) -> bool:
 
 def _compile(name: str, flavour: str, command: list[str]) -> Path:
     program = Path(_folder().name) / f"{name.replace('/', '_')}_{flavour}"
-    done = subprocess.run(
-        [*command, "-o", str(program)], capture_output=True, text=True, check=False
-    )
+    done = background.run([*command, "-o", str(program)])
     if done.returncode != 0 or done.stderr:
         raise RuntimeError(f"{name} ({flavour}) does not compile cleanly:\n{done.stderr[:4000]}")
     return program
 
 
-def syntax_errors(source: str | Path) -> str:
-    """What the compiler says of a file, or of the text of a program, for the host architecture; ""
-    if it is in order."""
-    text = source.read_text() if isinstance(source, Path) else source
+@cache
+def _syntax_check(text: str) -> background.Task[str]:
     command = [_compiler(), "-std=c++20", "-DTK_ARCH_HOST", "-fsyntax-only", *_WARNINGS]
     command += [*_include_flags(), "-x", "c++", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).stderr
+    return background.Task(lambda: background.run(command, input=text).stderr)
+
+
+def start_syntax_checks(texts: Iterable[str]) -> None:
+    """Starts what `syntax_errors` will be asked for."""
+    for text in texts:
+        _syntax_check(text)
+
+
+def syntax_errors(text: str) -> str:
+    """What the compiler says of the text of a program, for the host architecture; "" if it is in
+    order."""
+    return _syntax_check(text).result()
 
 
 def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
@@ -106,7 +113,7 @@ def start_builds(wanted: Iterable[tuple[str, str]]) -> None:
             *(_compiler(), "-std=c++20", "-DTK_ARCH_HOST", *_WARNINGS, *FLAVOURS[flavour]),
             *(*_include_flags(), str(source), "-pthread"),
         ]
-        _builds[name, flavour] = _executor.submit(_compile, name, flavour, command)
+        _builds[name, flavour] = background.Task(partial(_compile, name, flavour, command))
 
 
 @cache

@@ -6,7 +6,11 @@ from __future__ import annotations
 from functools import cache
 
 import host_programs
+import pytest
 import tile_tables
+
+_PROGRAM = "host_bank_conflicts"
+pytestmark = pytest.mark.prepare(host_programs.start_builds, [(_PROGRAM, "plain")])
 
 _ELEMENTWISE = "load, store of global memory, element by element"
 # The most wavefronts over the fewest, by operation and dtype, of swizzles of 128, 64, 32 and 0
@@ -36,7 +40,7 @@ _KNOWN = {
 
 @cache
 def _costs() -> tuple[tile_tables.Cost, ...]:
-    done = host_programs.run("host_bank_conflicts", "plain")
+    done = host_programs.run(_PROGRAM, "plain")
     assert done.returncode == 0, done.stdout[-500:]
     return tuple(tile_tables.read_costs(done.stdout))
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from math import log
@@ -189,14 +187,16 @@ def test_what_is_measured_on_a_gpu_is_kept_and_used(
     ],
 )
 def test_what_makes_no_sense_is_one_line(
-    arguments: list[str], code: int, text: str, tmp_path: Path
+    arguments: list[str],
+    code: int,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tk.cli", "calibrate", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == code
-    assert text in done.stderr
-    assert done.stderr.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["calibrate", *arguments]) == code
+    said = capsys.readouterr().err
+    assert text in said
+    assert said.count("\n") == 1

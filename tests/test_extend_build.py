@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from extend_tools import KERNELS, counting_compiler, session_cache
+from extend_tools import KERNELS, counting_compiler, session_cache, start_build
 
 import tk
 from tk.extension import CompileError, MissingToolError, build, compiler, extension_cache_dir
@@ -156,6 +156,7 @@ def test_processes_compile_one_kernel_once(counted: tuple[Build, Path], source: 
     assert sorted(path.suffix for path in cache.iterdir()) == ["", ".lock"]  # no leftovers
 
 
+@pytest.mark.prepare(start_build, KERNELS)
 def test_a_damaged_library_is_compiled_again(
     session_cache: Path,
 ) -> None:

@@ -8,11 +8,17 @@ from types import ModuleType
 
 import pytest
 import torch
-from extend_tools import ROOT, session_cache
+from extend_tools import ROOT, session_cache, start_build
 
 __all__ = ["session_cache"]
 
 Function = Callable[..., torch.Tensor]
+
+
+pytestmark = [
+    pytest.mark.prepare(start_build, ROOT / "examples" / name / f"{name}.hpp")
+    for name in ("swiglu", "softmax")
+]
 
 
 def example(name: str) -> ModuleType:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from extend_tools import KERNELS, session_cache  # noqa: F401  (a fixture)
+from extend_tools import KERNELS, session_cache, start_build  # noqa: F401  (a fixture)
 
 import tk
 from tk.extension import Extension
+
+pytestmark = pytest.mark.prepare(start_build, KERNELS)
 
 
 @pytest.fixture(scope="module")

@@ -289,7 +289,10 @@ def test_the_pages_package_builds_and_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = source.glob("mykernel-0.1.0-*.whl")
 
-    shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
+    installed = tmp_path / "installed"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index")
+    done = run(*pip, "--no-deps", "--target", installed, wheel, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     code = (
         "import torch, mykernel\n"
         "from mykernel import native\n"
@@ -298,6 +301,7 @@ def test_the_pages_package_builds_and_runs(tmp_path: Path) -> None:
         "assert torch.equal(out, 3 * x)\n"
         "assert (native.doubled(x.numpy()) == 2 * x.numpy()).all()\n"
     )
-    installed = tmp_path / "installed"
-    done = run(sys.executable, "-c", code, folder=installed, PYTHONPATH=str(installed))
+    code += "print(mykernel.__file__)\n"
+    done = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=str(installed))
+    assert done.stdout.startswith(str(installed)), done.stderr
     assert done.returncode == 0, done.stderr

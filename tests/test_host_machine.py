@@ -6,9 +6,16 @@ from __future__ import annotations
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAMS = ["host_machine_check", "host_tile_check", "host_tma_check", "host_sync_check"]
 _FLAVOURS = ["plain", "thread"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(
+        host_programs.start_builds,
+        [(program, flavour) for flavour in _FLAVOURS for program in _PROGRAMS]
+        + [("host_swizzle_check", "plain")],
+    ),
+]
 
 # ThreadSanitizer does not support new threads in a child of a process with several.
 # Launches with an operation left out are many, and judged by the machine alone.
@@ -17,14 +24,6 @@ _NOT_UNDER_THREAD = {
     "every_operation_left_out_is_noticed",
     "every_operation_of_cluster_copies_left_out_is_noticed",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds(
-        [(program, flavour) for flavour in _FLAVOURS for program in _PROGRAMS]
-        + [("host_swizzle_check", "plain")]
-    )
 
 
 @pytest.mark.parametrize("program", _PROGRAMS)

@@ -6,8 +6,13 @@ from __future__ import annotations
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAM = "host_matmul_check"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(
+        host_programs.start_builds, [(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS]
+    ),
+]
 # What each is there for: `run` in tests/cpp/host_matmul_check.cpp.
 _INSTANCES = ["kk", "kk_fp32", "kn", "mn", "mk", "narrow", "short", "gather"]
 
@@ -29,11 +34,6 @@ _CASES = [
     "m=150,n=150,k=200,out_odd=3,alpha=2,bias=1,relu=1",  # out by single elements
     "m=150,n=152,k=200,out_columns=1",  # out with its rows contiguous
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds([(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS])
 
 
 @pytest.mark.parametrize("instance", _INSTANCES)

@@ -6,14 +6,12 @@ from __future__ import annotations
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAM = "host_mma_check"
 _FLAVOURS = ["plain", "thread"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds((_PROGRAM, flavour) for flavour in _FLAVOURS)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(host_programs.start_builds, [(_PROGRAM, name) for name in _FLAVOURS]),
+]
 
 
 @pytest.mark.parametrize("flavour", _FLAVOURS)

@@ -14,7 +14,19 @@ from pathlib import Path
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
+_TEMPLATES = "host_templates_check"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(
+        host_programs.start_builds,
+        [
+            ("host_matmul_check", "plain"),
+            (_TEMPLATES, "plain"),
+            ("host_user_kernel", "plain"),
+            ("host_user_kernel", "thread"),
+        ],
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,6 @@ _NO_CLUSTER_OF_SPLITS = {
 _NO_TMA_OUTPUT = {
     ("store_async_read_wait", "pipeline.hpp", 0): "the template's, for kernels that store by TMA",
 }
-_TEMPLATES = "host_templates_check"
 _FENCED = "the kernel fences what it stores, for its own stores by TMA"
 CASES = {
     # three pieces a tile, operands with M and N contiguous, multicast along N
@@ -154,18 +165,6 @@ CASES = {
     # without the template, and output by TMA
     "user": Case("host_user_kernel", ("4",), harmless={}),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds(
-        [
-            ("host_matmul_check", "plain"),
-            (_TEMPLATES, "plain"),
-            ("host_user_kernel", "plain"),
-            ("host_user_kernel", "thread"),
-        ]
-    )
 
 
 @cache

@@ -36,6 +36,14 @@ void kernel(gl<bf16, 1, 1, -1, -1, st_bf<64, 64>>& matrix,
 """
 
 
+_ALLOWED = "store(matrix, memory.tile, {0, 0});"
+
+pytestmark = pytest.mark.prepare(
+    host_programs.start_syntax_checks,
+    [_SOURCE.format(statement) for statement in (*_REFUSED, _ALLOWED)],
+)
+
+
 @pytest.mark.parametrize("statement", _REFUSED)
 def test_a_copy_that_cannot_be_is_refused_in_words(statement: str) -> None:
     messages = host_programs.syntax_errors(_SOURCE.format(statement))
@@ -44,4 +52,4 @@ def test_a_copy_that_cannot_be_is_refused_in_words(statement: str) -> None:
 
 
 def test_a_copy_that_can_be_is_not_refused() -> None:
-    assert host_programs.syntax_errors(_SOURCE.format("store(matrix, memory.tile, {0, 0});")) == ""
+    assert host_programs.syntax_errors(_SOURCE.format(_ALLOWED)) == ""

@@ -4,13 +4,17 @@ consumers, turns, finish blocks, schedulers and clusters, plain and clean under 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAM = "host_templates_check"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(
+        host_programs.start_builds, [(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS]
+    ),
+]
 
 # What each is there for: `kernels` in tests/cpp/template_cases.hpp.
 _KERNELS = [
@@ -27,11 +31,6 @@ _KERNELS = [
     "sum_table",
     "sum_turns",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds([(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS])
 
 
 def test_every_kernel_of_the_program_is_tested() -> None:
@@ -76,10 +75,8 @@ def test_a_launch_that_cannot_work_is_refused_before_it_starts(case: str) -> Non
     assert _REFUSED[case] in done.stdout
 
 
-def test_the_examples_of_the_documentation_compile(tmp_path: Path) -> None:
+def test_the_examples_of_the_documentation_compile() -> None:
     page = (host_programs.ROOT / "docs" / "templates.md").read_text()
     examples = re.findall(r"```cpp\n(.*?)```", page, flags=re.DOTALL)
     assert len(examples) == 2
-    source = tmp_path / "examples.cpp"
-    source.write_text("\n".join(examples))
-    assert host_programs.syntax_errors(source) == ""
+    assert host_programs.syntax_errors("\n".join(examples)) == ""

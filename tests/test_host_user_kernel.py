@@ -9,8 +9,11 @@ import re
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAM = "host_user_kernel"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(host_programs.start_builds, [(_PROGRAM, "plain"), (_PROGRAM, "thread")]),
+]
 _GRIDS = ["1", "4"]
 
 # What a hang says: which warp waits for which barrier in which phase.
@@ -25,11 +28,6 @@ _FAULTS = {
     "too_few_bytes": _HANG,
     "early_release": None,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds([(_PROGRAM, "plain"), (_PROGRAM, "thread")])
 
 
 @pytest.mark.parametrize("grid", _GRIDS)

@@ -162,6 +162,7 @@ def test_grouped_walks_of_awkward_grids_lose_no_tile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tiles", AWKWARD, ids=str)
+@pytest.mark.prepare(host_programs.start_builds, [("host_walk", "plain")])
 def test_the_kernels_task_loop_visits_what_python_says(tiles: tuple[int, int]) -> None:
     """NVIDIA/cutlass #3497: host and device rounded differently, and tiles at the end were lost."""
     cases = [

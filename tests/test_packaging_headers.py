@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import tempfile
+from functools import cache, partial
 from pathlib import Path
 
+import background
 import pytest
 from packaging_tools import include_folder, toolchain
 
@@ -38,36 +39,39 @@ def cuda_compiler(nvcc: Path, source: Path, *flags: str) -> list[str]:
     ]
 
 
-def run(command: list[str]) -> Result:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def first_include(header: str) -> str | None:
+    """What a header includes before anything else stands in it."""
+    for line in (INCLUDE / header).read_text().splitlines():
+        if line and not line.startswith(("//", "#pragma once")):
+            found = re.fullmatch(r'#include "(tk/.*)"', line)
+            return found and found[1]
+    return None
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(os.cpu_count()) as executor:
-        yield executor
+def units(architecture: str) -> dict[str, tuple[str, ...]]:
+    """Which headers each translation unit is the proof of, by the one that it includes.
+
+    What a header includes first the compiler reads first of all, as if it were alone: so every
+    second header is compiled alone by the unit of another.
+    """
+    headers = headers_for(architecture)
+    begins = {header: first_include(header) for header in headers}
+    whole = [header for header in headers if header not in begins.values()]
+    chains = {}
+    for header in whole:
+        chain = [header]
+        while (following := begins[chain[-1]]) is not None:
+            chain.append(following)
+        chains[header] = tuple(chain)
+    return chains
 
 
-def twice(folder: Path, header: str, suffix: str) -> Path:
-    """A translation unit that includes one header, twice, and nothing else."""
-    source = folder / (header.replace("/", "_") + suffix)
-    source.write_text(f'#include "{header}"\n#include "{header}"\n')
-    return source
+@cache
+def folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tk-headers-")  # goes with the session
 
 
-@pytest.fixture(scope="module")
-def host_results(
-    pool: ThreadPoolExecutor, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Future[Result]]:
-    folder = tmp_path_factory.mktemp("host_headers")
-    commands = {
-        header: host_compiler(twice(folder, header, ".cpp"), "-fsyntax-only")
-        for header in headers_for("host")
-    }
-    return {header: pool.submit(run, command) for header, command in commands.items()}
-
-
-@pytest.fixture(scope="module")
+@cache
 def nvcc() -> Path:
     toolkit = toolchain.find_toolkit(cuda=True)
     if toolkit is None or toolkit.nvcc is None:
@@ -75,18 +79,27 @@ def nvcc() -> Path:
     return toolkit.nvcc
 
 
-@pytest.fixture(scope="module")
-def cuda_results(
-    nvcc: Path, pool: ThreadPoolExecutor, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Future[Result]]:
-    folder = tmp_path_factory.mktemp("cuda_headers")
-    commands = {
-        header: cuda_compiler(
-            nvcc, twice(folder, header, ".cu"), "-cubin", "-o", f"{folder}/{i}.cubin"
-        )
-        for i, header in enumerate(headers_for("sm90"))
+@cache
+def unit(architecture: str, header: str, chain: tuple[str, ...]) -> background.Task[Result]:
+    """Compiles one header, and a second time what begins with it."""
+    stem = Path(folder().name) / f"{architecture}_{header.replace('/', '_')}"
+    lines = [f'#include "{name}"\n' for name in (header, *chain)]
+    source = stem.with_suffix(".cpp" if architecture == "host" else ".cu")
+    source.write_text("".join(lines))
+    if architecture == "host":
+        command = host_compiler(source, "-fsyntax-only")
+    else:
+        command = cuda_compiler(nvcc(), source, "-cubin", "-o", f"{stem}.cubin")
+    return background.Task(partial(background.run, command))
+
+
+def results(architecture: str) -> dict[str, background.Task[Result]]:
+    """The compilation that proves each header of an architecture."""
+    return {
+        proven: unit(architecture, header, chain)
+        for header, chain in units(architecture).items()
+        for proven in chain
     }
-    return {header: pool.submit(run, command) for header, command in commands.items()}
 
 
 def test_headers_are_installed() -> None:
@@ -94,32 +107,32 @@ def test_headers_are_installed() -> None:
     assert len(headers_for("host")) < len(HEADERS) > len(headers_for("sm90"))
 
 
+@pytest.mark.prepare(results, "host")
 @pytest.mark.parametrize("header", headers_for("host"))
-def test_each_header_compiles_alone_for_the_host(
-    header: str, host_results: dict[str, Future[Result]]
-) -> None:
-    result = host_results[header].result()
+def test_each_header_compiles_alone_for_the_host(header: str) -> None:
+    result = results("host")[header].result()
     assert result.returncode == 0, result.stderr[-4000:]
 
 
+@pytest.mark.prepare(results, "sm90")
 @pytest.mark.slow
 @pytest.mark.parametrize("header", headers_for("sm90"))
-def test_each_header_compiles_alone_for_the_gpu(
-    header: str, cuda_results: dict[str, Future[Result]]
-) -> None:
-    result = cuda_results[header].result()
+def test_each_header_compiles_alone_for_the_gpu(header: str) -> None:
+    result = results("sm90")[header].result()
     assert result.returncode == 0, result.stderr[-4000:]
 
 
-def test_two_host_units_link(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+def test_two_host_units_link(tmp_path: Path) -> None:
     """Nothing in a header is defined twice when two units of a program include it."""
     objects = [f"{tmp_path}/{name}.o" for name in ("one", "two")]
-    commands = []
+    tasks = []
     for i, target in enumerate(objects):
         source = tmp_path / f"{i}.cpp"
         source.write_text(f'#include "tk/tk.hpp"\nint unit_{i}() {{ return {i}; }}\n')
-        commands.append(host_compiler(source, "-fPIC", "-c", "-o", target))
-    for result in pool.map(run, commands):
+        command = host_compiler(source, "-fPIC", "-c", "-o", target)
+        tasks.append(background.Task(partial(background.run, command)))
+    for task in tasks:
+        result = task.result()
         assert result.returncode == 0, result.stderr[-4000:]
-    linked = run(["g++", "-shared", "-pthread", "-o", f"{tmp_path}/both.so", *objects])
+    linked = background.run(["g++", "-shared", "-pthread", "-o", f"{tmp_path}/both.so", *objects])
     assert linked.returncode == 0, linked.stderr

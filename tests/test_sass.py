@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from functools import cache
 
+import background
 import pytest
 import tile_tables
 
+
+@cache
+def _comparison() -> background.Task[dict[str, tuple[int, int]]]:
+    return background.Task(tile_tables.compare_instructions)
+
+
+def _pairs() -> dict[str, tuple[int, int]]:
+    return _comparison().result()
+
+
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.prepare.with_args(_comparison),
     pytest.mark.skipif(
         bool(tile_tables.missing_tools()), reason="needs nvcc, cuobjdump and nvdisasm"
     ),
 ]
-
-_pairs = cache(tile_tables.compare_instructions)
 
 
 def test_no_operation_takes_two_percent_more_instructions_than_by_hand() -> None:

@@ -26,6 +26,10 @@ _PROGRAMS = [
     ),
 ]
 
+_prepare = pytest.mark.prepare(
+    host_programs.start_builds, [(f"tile_ops/{name}", "address_only") for name in _PROGRAMS]
+)
+
 # Operations whose proof is elsewhere: structure of the headers, and the sources that are run there.
 _TESTED_ELSEWHERE = {
     "sync_ops": ("tests/cpp/*.?pp", "cpp/include/tk/block/*.hpp"),
@@ -48,11 +52,7 @@ def operations(architecture: str) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds((f"tile_ops/{name}", "address_only") for name in _PROGRAMS)
-
-
+@_prepare
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_every_operation_is_right_on_the_host(name: str) -> None:
@@ -60,11 +60,13 @@ def test_every_operation_is_right_on_the_host(name: str) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
 
 
+@pytest.mark.prepare(host_programs.start_builds, [("tile_layouts", "plain")])
 def test_layouts_are_bijections_and_the_fragments_of_the_atoms() -> None:
     done = host_programs.run("tile_layouts", "plain")
     assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
 
 
+@_prepare
 @pytest.mark.slow
 def test_every_operation_has_a_test() -> None:
     tested = set()

@@ -28,6 +28,7 @@ def test_the_page_shows_the_steps_as_they_are_run() -> None:
         assert blocks[step.name] == _shown(step), step.name
 
 
+@pytest.mark.prepare(host_programs.start_builds, [(_PROGRAM, "plain")])
 @pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, 9))
 @pytest.mark.parametrize("size", ["64 64 64", "200 328 136", "300 520 72"])
@@ -36,6 +37,7 @@ def test_every_step_is_right(step: int, size: str) -> None:
     assert (done.stdout.strip(), done.returncode) == ("ok", 0)
 
 
+@pytest.mark.prepare(host_programs.start_builds, [(_PROGRAM, "thread")])
 @pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, 9))
 def test_no_step_has_a_race(step: int) -> None:
