@@ -129,22 +129,31 @@ struct global_copy_ops {
     static TK_DEVICE void load(S& dst, const G& src, coord at) {
         constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
         note_tile<Warps>(dst, true, "load");
-        const global_window<global_element<G>, count> window(src, at);
-        if (window.aligned) {
-            deal<Warps, count, S::rows, S::cols>(false, [&](int row, int col) {
-                float values[count];
-                window.read(values, row, col);
-                write_vector(dst.data + dst.index(row, col), values);
-            });
-        } else {  // a lane an element, so that lanes read neighbours
-            const global_window<global_element<G>, 1> single(src, at);
-            deal<Warps, 1, S::rows, S::cols>(
-                src.row_stride < src.col_stride, [&](int row, int col) {
-                    float value[1];
-                    single.read(value, row, col);
-                    dst.data[dst.index(row, col)] = convert<typename S::dtype>(value[0]);
-                });
+        if (load_by<count>(dst, src, at)) return;
+        // Sizes that are no multiple of a vector are often even.
+        if constexpr (count > 2) {
+            if (load_by<2>(dst, src, at)) return;
         }
+        load_by<1>(dst, src, at);
+    }
+    // Whether the tensor can be read by so many neighbours; if so, has loaded the tile.
+    template <int Count, shared_tile S, global_tensor G>
+    static TK_DEVICE bool load_by(S& dst, const G& src, coord at) {
+        const global_window<global_element<G>, Count> window(src, at);
+        if (Count > 1 && !window.aligned) return false;
+        // Lanes read neighbours: single elements follow the smaller stride.
+        deal_loads<Warps, Count, S::rows, S::cols>(
+            Count == 1 && src.row_stride < src.col_stride,
+            [&](float (&values)[Count], int row, int col) { window.read(values, row, col); },
+            [&](int row, int col, const float (&values)[Count]) {
+                auto* to = dst.data + dst.index(row, col);
+                if constexpr (Count > 1) {
+                    write_vector(to, values);
+                } else {
+                    *to = convert<typename S::dtype>(values[0]);
+                }
+            });
+        return true;
     }
     template <global_tensor G, shared_tile S>
     static TK_DEVICE void store(const G& dst, const S& src, coord at) {

@@ -24,6 +24,14 @@ void deal(bool /*rows_fastest*/, F&& f) {
         for (int col = 0; col < Cols; col += Width) f(row, col);
     }
 }
+template <int Warps, int Width, int Rows, int Cols, class Load, class Store>
+void deal_loads(bool rows_fastest, Load&& load, Store&& store) {
+    deal<Warps, Width, Rows, Cols>(rows_fastest, [&](int row, int col) {
+        float values[Width];
+        load(values, row, col);
+        store(row, col, values);
+    });
+}
 template <int Warps, int Width, shared_tile S, class F>
 void deal_panels(F&& f) {
     deal<Warps, Width, S::rows, S::cols>(false, f);

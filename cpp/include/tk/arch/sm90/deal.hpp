@@ -26,7 +26,33 @@ TK_DEVICE void deal(bool rows_fastest, F&& f) {
         f(at.row, at.col);
     });
 }
-// The same for every `Width` columns of tile S in the order in which they lie in memory, panel
+// The same in two steps: `load(values, row, col)` for several places before `store(row, col, values)`
+// for the first of them, so that a lane has many loads in flight. A store into memory that might be
+// what the next one loads would hold that one up.
+template <int Warps, int Width, int Rows, int Cols, class Load, class Store>
+TK_DEVICE void deal_loads(bool rows_fastest, Load&& load, Store&& store) {
+    constexpr int lanes = Warps * 32, count = Rows * Cols / Width;
+    constexpr int batch = Width == 1 ? 16 : 24 / Width;  // more would need the registers of others
+    const auto place_of = [&](int i) {
+        return rows_fastest ? dealt_place_by_rows<Width, Rows>(i)
+                            : dealt_place<Width, Rows, Cols>(i);
+    };
+    TK_NO_UNROLL
+    for (int first = int(threadIdx.x) % lanes; first < count; first += lanes * batch) {
+        float values[batch][Width];
+        TK_UNROLL
+        for (int b = 0; b < batch; ++b) {
+            const place at = place_of(first + b * lanes);
+            if (first + b * lanes < count) load(values[b], at.row, at.col);
+        }
+        TK_UNROLL
+        for (int b = 0; b < batch; ++b) {
+            const place at = place_of(first + b * lanes);
+            if (first + b * lanes < count) store(at.row, at.col, values[b]);
+        }
+    }
+}
+// `deal` for every `Width` columns of tile S in the order in which they lie in memory, panel
 // after panel, so that no two lanes meet in a bank; and f(index into data) of whole tiles.
 template <int Warps, int Width, shared_tile S, class F>
 TK_DEVICE void deal_panels(F&& f) {
