@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 
@@ -59,43 +60,45 @@ def attention(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(score) @ v and, with `return_lse`, ln(sum(exp(score))) over the keys that are seen.
 
-    Shapes and options as `tk.attention`; any real dtypes and devices that PyTorch takes. A score is
-    scale * q_i . k_j, then softcap * tanh(. / softcap), less alibi_slope * |i + shift - j|, plus the
-    bias; keys that are not seen take no part. All of it is in `compute_dtype`; the output is rounded
-    once, to `out_dtype`, or left so when that is None. Rows that see no key give 0 and -inf.
+    Shapes and options as `tk.attention`; any real dtypes and
+    devices that PyTorch takes. A score is scale * q_i . k_j, then softcap * tanh(. / softcap), less
+    alibi_slope * |i + shift - j|, plus the bias; keys that are not seen take no part. All of it is
+    in `compute_dtype`; the output is rounded once, to `out_dtype`, or left so when that is None.
+    Rows that see no key give 0 and -inf.
     Differentiable; scores are kept whole, queries x keys a head.
     """
-    options = (causal, scale, window, softcap, compute_dtype)
+
+    def of_one(
+        rows: tuple[torch.Tensor, torch.Tensor, torch.Tensor], slopes: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return _padded(*rows, bias, slopes, causal, scale, window, softcap, compute_dtype)
+
     if cu_seqlens_q is None or cu_seqlens_k is None:
-        out, lse = _padded(q, k, v, bias, alibi_slopes, *options)
+        out, lse = of_one((q, k, v), alibi_slopes)
     else:
-        parts = [
-            _padded(
-                *(t[first:last].transpose(0, 1)[None] for t, (first, last) in zip((q, k, v), ends)),
-                None,
-                _of_sequence(alibi_slopes, sequence),
-                *options,
-            )
-            for sequence, ends in enumerate(
-                (query, key, key)
-                for query, key in zip(_ends(cu_seqlens_q), _ends(cu_seqlens_k), strict=True)
-            )
-        ]
         none = q.new_zeros(0, q.shape[1], v.shape[2], dtype=compute_dtype)
-        out = torch.cat([none, *(o[0].transpose(0, 1) for o, _ in parts)])
-        lse = torch.cat([none.sum(-1), *(s[0].transpose(0, 1) for _, s in parts)])
+        outs, lses = [none], [none.sum(-1)]
+        both = zip(_sequences(cu_seqlens_q), _sequences(cu_seqlens_k), strict=True)
+        for number, (queries, keys) in enumerate(both):
+            rows = _heads_first(q[queries]), _heads_first(k[keys]), _heads_first(v[keys])
+            by_batch = alibi_slopes is not None and alibi_slopes.dim() == 2
+            slopes = alibi_slopes[number] if alibi_slopes is not None and by_batch else alibi_slopes
+            out, lse = of_one(rows, slopes)
+            outs.append(out[0].transpose(0, 1))
+            lses.append(lse[0].transpose(0, 1))
+        out, lse = torch.cat(outs), torch.cat(lses)
     out = out if out_dtype is None else out.to(out_dtype)
     return (out, lse) if return_lse else out
 
 
-def _ends(cumulative: torch.Tensor | Sequence[int]) -> list[tuple[int, int]]:
-    """(first row, end) of each sequence."""
-    numbers = [int(number) for number in cumulative]
-    return list(zip(numbers[:-1], numbers[1:], strict=True))
+def _sequences(cumulative: torch.Tensor | Sequence[int]) -> list[slice]:
+    """The rows of each sequence."""
+    return [slice(first, end) for first, end in pairwise(int(number) for number in cumulative)]
 
 
-def _of_sequence(slopes: torch.Tensor | None, sequence: int) -> torch.Tensor | None:
-    return slopes if slopes is None or slopes.dim() == 1 else slopes[sequence]
+def _heads_first(rows: torch.Tensor) -> torch.Tensor:
+    """(1, heads, rows, dimension) of a sequence's (rows, heads, dimension)."""
+    return rows.transpose(0, 1)[None]
 
 
 def _padded(
