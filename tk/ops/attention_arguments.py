@@ -298,7 +298,8 @@ def refuse_gradients(arguments: Arguments) -> None:
     if not torch.is_grad_enabled():
         return
     for name, tensor in arguments.tensors():
-        if name != "out" and tensor.requires_grad:
+        # What is no tensor is named by `check`.
+        if name != "out" and isinstance(tensor, torch.Tensor) and tensor.requires_grad:
             raise NotImplementedError(
                 f"{OPERATION}: {name} requires grad, and there is no backward kernel yet; call it "
                 "under torch.no_grad(), or with detached tensors"
