@@ -53,7 +53,7 @@ typedef struct tk_attention_problem {
     int64_t lse_strides[3];    // row, head, batch
     int64_t alibi_strides[2];  // batch, head
     int64_t bias_strides[4];   // batch, head, query, key; 0 broadcasts
-    int bias_dtype;            // tk_dtype
+    int bias_dtype;            // that of q, or TK_FP32
     int causal;
     int64_t window_left, window_right;  // -1: no limit
     float scale, softcap;               // softcap 0: none

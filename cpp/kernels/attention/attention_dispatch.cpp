@@ -77,6 +77,9 @@ void check_call(const problem& p, const tk_attention_pointers& at) {
     check(std::isfinite(p.softcap) && p.softcap >= 0.0f, "softcap must be finite and 0 or more");
     check(!plain || (p.softcap == 0.0f && at.alibi_slopes == nullptr && at.bias == nullptr),
           "softcap, slopes and a bias need an instance of general scores");
+    check(at.bias == nullptr || p.bias_dtype == TK_FP32 ||
+              p.bias_dtype == entry_of(p.instance).info.dtype,
+          "the bias must have the dtype of q, or fp32");
     check((at.cu_seqlens_q == nullptr) == (at.cu_seqlens_k == nullptr),
           "cu_seqlens_q and cu_seqlens_k come together");
     check(p.order_kind != order_table || at.order_table != nullptr,

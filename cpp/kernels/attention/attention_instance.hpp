@@ -26,11 +26,12 @@ struct attention_runner {
             result.scale = p.scale, result.softcap = p.softcap;
             result.slopes = at.alibi_slopes;
             std::copy(p.alibi_strides, p.alibi_strides + 2, result.slope_strides);
-            result.bias.data = const_cast<void*>(at.bias);
-            result.bias.tag = dtype_tag(p.bias_dtype);
-            result.bias.batch_stride = p.bias_strides[0];
-            result.bias.depth_stride = p.bias_strides[1];
-            result.bias.row_stride = p.bias_strides[2], result.bias.col_stride = p.bias_strides[3];
+            if (p.bias_dtype == TK_FP32) {
+                result.wide_bias = static_cast<const float*>(at.bias);
+            } else {
+                result.bias = static_cast<const T*>(at.bias);
+            }
+            std::copy(p.bias_strides, p.bias_strides + 4, result.bias_strides);
         }
         return result;
     }
@@ -108,8 +109,10 @@ struct attention_runner {
 namespace attention_words {
 using fp16 = half;
 using tk::bf16;
+template <class T>
 using plain = plain_scores;
-using general = general_scores;
+template <class T>
+using general = general_scores<T>;
 }  // namespace attention_words
 
 TK_NAMESPACE_END
@@ -118,7 +121,7 @@ TK_NAMESPACE_END
     TK_NAMESPACE_BEGIN                                                                            \
     attention_entry TK_ATTENTION_ENTRY(dtype, head_dim, value_dim, scores, tile_k, consumers)() { \
         using T = attention_words::dtype;                                                         \
-        using rule = attention_words::scores;                                                     \
+        using rule = attention_words::scores<T>;                                                  \
         return attention_runner<attention<T, head_dim, value_dim, tile_k, consumers, rule>, T,    \
                                 rule>::entry(#dtype "_" #head_dim "_" #value_dim "_" #scores      \
                                                     "_" #tile_k "_" #consumers);                  \

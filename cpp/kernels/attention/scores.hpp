@@ -44,8 +44,11 @@ struct key_band {
         return keys.end <= lengths.keys && keys.end - 1 <= queries.first + shift + right &&
                keys.first >= queries.end - 1 + shift - left;
     }
+    // Two comparisons with a row's bounds, and no branch.
     TK_DEVICE bool sees(const score_place& at) const {
-        return at.key < at.lengths.keys && at.distance() <= left && -at.distance() <= right;
+        const int aligned = at.query + at.lengths.shift();
+        const int last = aligned + right < at.lengths.keys ? aligned + right : at.lengths.keys - 1;
+        return bool(int(at.key >= aligned - left) & int(at.key <= last));
     }
     TK_DEVICE float masked(const score_place& at, float score) const {
         return sees(at) ? score : -std::numeric_limits<float>::infinity();
@@ -63,12 +66,15 @@ struct plain_scores : key_band {
 };
 
 // All of the options, each of which costs nothing but a branch if it is not there.
+template <element_16bit T>
 struct general_scores : key_band {
     float factor = 1.4426950408889634f;
     float scale = 1.0f, softcap = 0.0f;
-    const float* slopes = nullptr;  // ALiBi: Press et al., arXiv 2108.12409
-    int64_t slope_strides[2] = {};  // batch, head
-    any_gl bias;                    // of the places of the scores
+    const float* slopes = nullptr;     // ALiBi: Press et al., arXiv 2108.12409
+    int64_t slope_strides[2] = {};     // batch, head
+    const T* bias = nullptr;           // of that dtype,
+    const float* wide_bias = nullptr;  // or in fp32
+    int64_t bias_strides[4] = {};      // batch, head, query, key
 
     TK_HOST_DEVICE bool unchanged(attention_range, attention_range, attention_lengths) const {
         return false;
@@ -91,16 +97,21 @@ struct general_scores : key_band {
                 return fmaf(-slope, fabsf(float(at.distance())), score);
             });
         }
-        if (bias) {
-            bias.visit([&](const auto* data) {
-                f([&](const score_place& at, float score) {
-                    if (at.query >= at.lengths.queries || at.key >= at.lengths.keys) return score;
-                    return score +
-                           convert<float>(data[bias.offset({at.batch, at.head, at.query, at.key})]);
-                });
-            });
-        }
+        if (bias != nullptr) add_bias(f, bias);
+        if (wide_bias != nullptr) add_bias(f, wide_bias);
         f([this](const score_place& at, float score) { return masked(at, score); });
+    }
+
+  private:
+    template <class F, class B>
+    TK_DEVICE void add_bias(F&& f, const B* of) const {
+        f([&](const score_place& at, float score) {
+            const B* const row = of + at.batch * bias_strides[0] + at.head * bias_strides[1] +
+                                 at.query * bias_strides[2];
+            const bool inside =
+                bool(int(at.query < at.lengths.queries) & int(at.key < at.lengths.keys));
+            return inside ? score + convert<float>(row[at.key * bias_strides[3]]) : score;
+        });
     }
 };
 

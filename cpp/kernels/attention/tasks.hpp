@@ -33,7 +33,10 @@ struct attention_tasks {
     TK_DEVICE int batch_of(const attention_task& task) const {
         return first_queries == nullptr ? task.batch : 0;
     }
-    TK_DEVICE int query_of(int row) const { return int(pack.divide(uint32_t(row))); }
+    TK_DEVICE int query_of(int row) const {
+        const int query = int(pack.divide(uint32_t(row)));
+        return packed() == 1 ? row : query;
+    }
     // The queries of rows [first, first + count) of a task, those that it has.
     TK_DEVICE attention_range queries(const attention_task& task, int first, int count) const {
         const int end = first + count < rows(task) ? first + count : rows(task);
