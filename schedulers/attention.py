@@ -15,7 +15,7 @@ from tk.schedulers.attention_cost import (
     num_stages_for,
     task_grid,
 )
-from tk.schedulers.attention_problem import AttentionInstance, AttentionProblem
+from tk.schedulers.attention_problem import MAX_LENGTH, AttentionInstance, AttentionProblem
 from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.device import Device
 from tk.schedulers.plan import Plan, make_plan
@@ -97,7 +97,8 @@ def split_counts(tasks: int, at_once: int, key_tiles: int) -> list[int]:
 
 
 def _may_pack(problem: AttentionProblem) -> bool:
-    return problem.group > 1 and not problem.packed
+    few = problem.queries * problem.group <= MAX_LENGTH
+    return problem.group > 1 and few and not problem.packed
 
 
 def _narrowest(
@@ -120,8 +121,9 @@ def problem_reason(problem: AttentionProblem) -> str | None:
     """Why nothing can compute the problem, or None."""
     for name in ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim"):
         value = getattr(problem, name)
-        if value > MAX_SIZE:
-            return f"{name} is {value}; at most {MAX_SIZE}"
+        most = MAX_LENGTH if name in ("queries", "keys") else MAX_SIZE
+        if value > most:
+            return f"{name} is {value}; at most {most}"
         if value == 0:
             return f"{name} is 0: there is nothing to compute and no plan"
     return None

@@ -14,6 +14,9 @@ from tk.schedulers.problem import DTYPE_BYTES
 SCORES = ("plain", "general")
 """What a kernel can do to scores: masks alone, or also softcap, alibi, a bias and any scale."""
 
+MAX_LENGTH = (1 << 28) - 1
+"""The most keys, and queries (times the heads of a packed tile), whose differences are an int."""
+
 NO_LIMIT = -1
 """The side of a window that has no limit."""
 

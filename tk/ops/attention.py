@@ -72,7 +72,7 @@ def attention(
             0, never falling, to all rows; lengths of 0 are allowed. Numbers on a GPU are not read
             before the launch, and so not checked; rows beyond the last stay unwritten.
         cu_seqlens_k: the same of the keys.
-        bias: broadcastable to (B, H, Nq, Nk), bf16, fp16 or fp32, of any strides; added to the
+        bias: broadcastable to (B, H, Nq, Nk), in q's dtype or fp32, of any strides; added to the
             scores. Not with cu_seqlens.
         alibi_slopes: (H,) or (B, H), fp32; B is the number of sequences if they are packed.
         out: where to write: of the output's shape and q's dtype, contiguous in the last axis, its

@@ -29,7 +29,6 @@ __all__ = [
 
 OPERATION = "tk.attention"
 INPUT_DTYPES = (torch.bfloat16, torch.float16)
-BIAS_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 # TMA: bases and strides are multiples of 16 bytes, strides are below 2^40 bytes.
 STEP = 8  # elements
@@ -258,7 +257,7 @@ def _check_strides(name: str, tensor: torch.Tensor) -> None:
 def _check_scores(arguments: Arguments, checked: Checked) -> None:
     bias, slopes = arguments.bias, arguments.alibi_slopes
     if bias is not None:
-        check_dtype(OPERATION, "bias", bias, BIAS_DTYPES)
+        check_dtype(OPERATION, "bias", bias, (arguments.q.dtype, torch.float32))
         if checked.packed:
             raise wrong_value(OPERATION, "bias", "given with cu_seqlens_q", "None with it")
         sizes = zip(reversed(bias.shape), reversed(checked.score_shape), strict=False)

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import torch
 
-from tk.errors import wrong_value
+from tk.errors import describe, wrong_value
 from tk.ops.arguments import DTYPE_CODES, DTYPE_NAMES
 from tk.ops.attention_arguments import OPERATION, Arguments, Checked
-from tk.schedulers.attention_problem import NO_LIMIT, AttentionProblem
+from tk.schedulers.attention_problem import MAX_LENGTH, NO_LIMIT, AttentionProblem
 from tk.schedulers.problem import MAX_SIZE
 
 __all__ = ["Layout", "layout_of", "longest_lengths"]
@@ -73,9 +73,9 @@ def layout_of(
 ) -> Layout:
     """The layout of arguments that passed `check`, for an output of these strides and the longest
     of these sequences. ValueError for sizes that are too large."""
-    sizes = (*checked.score_shape, *lengths)
-    if max(sizes) > MAX_SIZE:
-        raise wrong_value(OPERATION, "a size", f"{max(sizes)}", f"at most {MAX_SIZE}")
+    for name, tensor, size in (("q", arguments.q, lengths[0]), ("k", arguments.k, lengths[1])):
+        if size > MAX_LENGTH or max(tensor.shape) > MAX_SIZE:
+            raise wrong_value(OPERATION, name, describe(tensor), f"of at most {MAX_LENGTH} rows")
     left, right = _limits(arguments, checked.packed, *lengths)
     causal = right == 0
     changed = arguments.softcap is not None or not checked.scale > 0
