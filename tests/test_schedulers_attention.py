@@ -10,8 +10,18 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from instance_table import matmul_instances
 
-from tk.schedulers import AttentionInstance, AttentionProblem, Device, Order, Plan, plan_attention
+from tk.schedulers import (
+    AttentionInstance,
+    AttentionProblem,
+    Device,
+    GemmProblem,
+    Order,
+    Plan,
+    plan_attention,
+    plan_gemm,
+)
 from tk.schedulers.attention_cost import task_grid
 from tk.schedulers.attention_problem import visible_pairs
 from tk.schedulers.choose import family_named
@@ -234,3 +244,10 @@ def test_a_plan_explains_itself() -> None:
     assert len(found.alternatives) > 3
     assert "causal" in str(found)
     assert "longest first" in str(found)
+
+
+def test_a_matrix_product_has_none_of_its_ways() -> None:
+    product_plan = plan_gemm(GemmProblem(4096, 4096, 4096), H200, matmul_instances())
+    for way in ("longest_first", "turns", "pack_heads"):
+        with pytest.raises(ValueError, match=f"{way} is for other kernels"):
+            product_plan.replace(**{way: True})

@@ -118,7 +118,7 @@ def check(arguments: Arguments) -> Checked:
         _check_strides(name, tensor)
     _check_scores(arguments, checked)
     if arguments.out is not None:
-        _check_out(arguments.out, checked)
+        check_out(arguments.out, checked)
     return checked
 
 
@@ -280,7 +280,8 @@ def _check_scores(arguments: Arguments, checked: Checked) -> None:
             )
 
 
-def _check_out(out: torch.Tensor, checked: Checked) -> None:
+def check_out(out: torch.Tensor, checked: Checked) -> None:
+    """ValueError unless the output can be written to `out`."""
     if tuple(out.shape) != checked.shape:
         raise wrong_value(OPERATION, "out", describe(out), f"of shape {checked.shape}")
     if out.numel() and out.stride(-1) != 1:

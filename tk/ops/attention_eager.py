@@ -11,7 +11,15 @@ from torch.autograd.graph import increment_version
 from tk import runtime
 from tk.cache import BoundedCache
 from tk.errors import wrong_value
-from tk.ops.attention_arguments import OPERATION, Arguments, Checked, check, new_output, new_outputs
+from tk.ops.attention_arguments import (
+    OPERATION,
+    Arguments,
+    Checked,
+    check,
+    check_out,
+    new_output,
+    new_outputs,
+)
 from tk.ops.attention_call import PreparedAttention
 from tk.ops.attention_layout import layout_of, longest_lengths
 from tk.ops.attention_plan import check_plan, plan_for
@@ -128,6 +136,8 @@ def _refuse_unusable_out(
         raise wrong_value(
             OPERATION, "out", "a tensor of inference mode outside of it", "an ordinary tensor"
         )
+    if out.requires_grad:
+        check_out(out, prepared.checked)
     address = given["out"]
     inputs = [each for name, each in given.items() if name != "out"]
     prepared.refuse_overlap(address, inputs)
