@@ -20,6 +20,7 @@ from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.device import Device
 from tk.schedulers.plan import Plan, make_plan
 from tk.schedulers.problem import MAX_SIZE
+from tk.schedulers.walk import ceil_div
 
 _MAX_INDEX = (1 << 31) - 1  # tasks are numbered in 32 bits
 _MAX_SPLITS = 128
@@ -43,7 +44,7 @@ class AttentionProspects:
             else:
                 self.rejected.append(Rejected(instance.name, reason))
         for instance in _narrowest(problem, usable, self.rejected):
-            few_queries = problem.queries < instance.tile_q  # the rows of one head leave some empty
+            few_queries = problem.typical[0] < instance.tile_q  # rows of one head leave some empty
             packings = (False, True) if few_queries and _may_pack(problem) else (False,)
             for pack_heads in packings:
                 self._add(problem, device, instance, pack_heads)
@@ -63,7 +64,7 @@ class AttentionProspects:
             self.rejected.append(Rejected(instance.name, f"{tasks} tasks do not fit in 32 bits"))
             return
         uneven = problem.uneven and columns > 1
-        key_tiles = 1 if problem.packed else key_tiles_of(problem, instance)
+        key_tiles = ceil_div(problem.typical[1], instance.tile_k)
         for splits in split_counts(tasks, device.num_sms, key_tiles):
             for dynamic in (False, True) if splits == 1 and tasks > device.num_sms else (False,):
                 self.groups.append(
@@ -98,7 +99,7 @@ def split_counts(tasks: int, at_once: int, key_tiles: int) -> list[int]:
 
 def _may_pack(problem: AttentionProblem) -> bool:
     few = problem.queries * problem.group <= MAX_LENGTH
-    return problem.group > 1 and few and not problem.packed
+    return problem.group > 1 and few
 
 
 def _narrowest(
@@ -191,7 +192,7 @@ class AttentionFamily:
         if choice.turns and instance.consumer_warpgroups < 2:
             return f"turns need two consumer warpgroups; {instance.name} has one"
         if choice.pack_heads and not _may_pack(problem):
-            return "pack_heads needs heads that share a key head, and no packed sequences"
+            return f"pack_heads needs heads that share a key head, and at most {MAX_LENGTH} rows"
         if choice.order.needs_table:
             return f"order {choice.order} is by a table; attention takes closed forms"
         return _counts_reason(problem, choice)
@@ -230,7 +231,7 @@ class AttentionFamily:
 
 
 def _counts_reason(problem: AttentionProblem, choice: Choice) -> str | None:
-    most_splits = 1 if problem.packed else max(key_tiles_of(problem, choice.instance), 1)
+    most_splits = max(key_tiles_of(problem, choice.instance), 1)
     if choice.splits > most_splits:
         return f"splits is {choice.splits}; the keys have {most_splits} tiles that can be dealt"
     if choice.splits > 1 and choice.dynamic:

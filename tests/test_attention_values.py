@@ -275,6 +275,24 @@ def test_packed_sequences_of_a_fused_projection(device: str) -> None:
         assert torch.equal(out[first:end], tk.attention(*each)[0].transpose(0, 1))
 
 
+def test_packed_caches_of_different_lengths(device: str) -> None:
+    """A token each against keys of 3 to 2000: heads are packed, keys split."""
+    keys = [0, 3, 2003, 2003, 2700]
+    q = torch.randn(4, 8, 64, device=device).bfloat16()
+    k, v = (torch.randn(2700, 2, 64, device=device).bfloat16() for _ in range(2))
+    lengths = {
+        "cu_seqlens_q": lengths_tensor([0, 1, 2, 3, 4], device),
+        "cu_seqlens_k": lengths_tensor(keys, device),
+    }
+    checked(q, k, v, causal=True, **lengths)
+    plan = tk.plan_attention(q, k, v, **lengths)
+    assert plan.pack_heads
+    for splits in (1, 4):
+        other = plan.replace(splits=splits, dynamic=False)
+        out, lse = pair(tk.attention(q, k, v, plan=other, return_lse=True, **lengths))
+        assert_no_worse_than_torch(out, lse, q, k, v, **lengths)
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """(shapes, options) of small problems with any options."""
