@@ -23,8 +23,11 @@ from tk.schedulers import Plan
 
 __all__ = ["attention", "plan_attention"]
 
-# Tensors whose operations nothing intercepts by their class.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_grad_enabled = torch.is_grad_enabled
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_transforms = torch._C._functorch.peek_interpreter_stack
+_tracing = torch._C._get_tracing_state
 
 
 def attention(
@@ -113,11 +116,12 @@ def attention(
         out,
     )
     if not is_compiling():
-        if _is_plain(arguments):
-            refuse_gradients(arguments)
-            result, lse = run(arguments, plan)
-            return (result, lse) if return_lse else result
-        tensors = tuple(tensor for _, tensor in arguments.tensors())
+        tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes, out)
+        if _is_plain(tensors):
+            if _grad_enabled() and _requires_grad(tensors):
+                refuse_gradients(arguments)
+            both = run(arguments, plan)
+            return both if return_lse else both[0]  # type: ignore[return-value]
         if has_torch_function(tensors):
             overriding: Any = handle_torch_function
             options = arguments._asdict()
@@ -143,18 +147,24 @@ def attention(
     return (result, lse) if return_lse else result
 
 
-def _is_plain(arguments: Arguments) -> bool:
-    """Whether nothing but us has to see the call."""
-    for tensor in arguments:
-        if isinstance(tensor, torch.Tensor) and (type(tensor) not in _PLAIN or tensor.is_neg()):
-            return False
+def _is_plain(tensors: tuple[object, ...]) -> bool:
+    """Whether nothing but us has to see the call. What is no tensor is named later."""
+    for each in tensors:
+        if each is not None and isinstance(each, torch.Tensor):
+            kind = type(each)
+            if (kind is not torch.Tensor and kind is not torch.nn.Parameter) or each.is_neg():
+                return False
     return (
-        not torch._C._len_torch_dispatch_stack()
-        and not torch._C._len_torch_function_stack()
-        and torch._C._functorch.peek_interpreter_stack() is None
+        not _dispatch_modes()
+        and not _function_modes()
+        and _transforms() is None
         and forward_ad._current_level < 0
-        and torch._C._get_tracing_state() is None
+        and _tracing() is None
     )
+
+
+def _requires_grad(tensors: tuple[object, ...]) -> bool:
+    return any(getattr(each, "requires_grad", False) for each in tensors)
 
 
 def plan_attention(

@@ -319,8 +319,18 @@ def new_outputs(arguments: Arguments, checked: Checked) -> tuple[torch.Tensor, t
 def new_output(q: torch.Tensor, checked: Checked, device: torch.device) -> torch.Tensor:
     """Dense memory for the output, as (B, Nq, H, Dv) where q's heads lie closer than its rows, else
     as (B, H, Nq, Dv); packed, as (Tq, H, Dv)."""
-    if not checked.packed and q.stride(1) < q.stride(2):
-        batch, heads, rows, dimension = checked.shape
-        turned = torch.empty((batch, rows, heads, dimension), dtype=q.dtype, device=device)
-        return turned.transpose(1, 2)
+    if turns_output(q, checked):
+        shape = turned_shape(checked.shape)
+        return torch.empty(shape, dtype=q.dtype, device=device).transpose(1, 2)
     return torch.empty(checked.shape, dtype=q.dtype, device=device)
+
+
+def turns_output(q: torch.Tensor, checked: Checked) -> bool:
+    """Whether a new output lies in memory with its rows before its heads."""
+    return not checked.packed and q.stride(1) < q.stride(2)
+
+
+def turned_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """(B, Nq, H, Dv) of (B, H, Nq, Dv)."""
+    batch, heads, rows, dimension = shape
+    return batch, rows, heads, dimension

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
 
 from tk._binding import AttentionCall
-from tk.ops.attention_arguments import OPERATION, Checked
+from tk.ops.attention_arguments import OPERATION, Checked, turned_shape, turns_output
 from tk.ops.attention_layout import Layout
 from tk.ops.overlap import Operand, refuse_overlap
 from tk.ops.scratch import Scratch, stream_of
@@ -19,6 +22,7 @@ class PreparedAttention:
     """Attention ready to run at any addresses. `plan` is None when nothing is to be launched:
     `layout` says whether the output is empty or, for want of keys, 0.
 
+    `allocate()` makes the output, `allocate_lse()` the log-sum-exp,
     `refuse_overlap(address, addresses)` is for an output that the caller brought, `launch` takes
     addresses, 0 for what is not given.
     """
@@ -29,8 +33,11 @@ class PreparedAttention:
         "_operands",
         "_out",
         "_stream",
+        "allocate",
+        "allocate_lse",
         "checked",
         "last_use",
+        "launches",
         "layout",
         "plan",
         "request",
@@ -44,17 +51,28 @@ class PreparedAttention:
         plan: Plan | None,
         operands: Sequence[Operand],
         out: Operand,
+        q: torch.Tensor,
         request: object,
     ) -> None:
         self.last_use = 0
         self.checked = checked
         self.layout = layout
         self.plan = plan
+        self.launches = not (layout.empty or layout.keyless)
         self.request = request  # keeps alive what the cache's key names by its id
         self._backend = backend
         self._operands = operands
         self._out = out
         self._stream = stream_of(backend)
+        turned = turns_output(q, checked)
+        shape = turned_shape(checked.shape) if turned else checked.shape
+        made = partial(torch.empty, shape, dtype=q.dtype, device=q.device)
+        self.allocate: Callable[[], torch.Tensor] = (
+            (lambda: made().transpose(1, 2)) if turned else made
+        )
+        self.allocate_lse: Callable[[], torch.Tensor] = partial(
+            torch.empty, checked.lse_shape, dtype=torch.float32, device=q.device
+        )
         self._call = None if plan is None else _bound(backend, layout, plan)
 
     def refuse_overlap(self, address: int, addresses: Sequence[int]) -> None:

@@ -69,7 +69,8 @@ def _attention(
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes
     plan = options.get("plan")
     read = None if plan is None else plan_from_text(plan)
-    return run(_arguments(*tensors, None, options), read)
+    out, lse = run(_arguments(*tensors, None, options), read)
+    return out, _given(lse, q)
 
 
 def _attention_out(
@@ -86,7 +87,12 @@ def _attention_out(
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes
     plan = options.get("plan")
     read = None if plan is None else plan_from_text(plan)
-    return run(_arguments(*tensors, out, options), read)[1]
+    return _given(run(_arguments(*tensors, out, options), read)[1], q)
+
+
+def _given(lse: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor:
+    """An operation returns a tensor whether there is one or not."""
+    return torch.empty(0, dtype=torch.float32, device=q.device) if lse is None else lse
 
 
 attention_op = torch.library.custom_op(
