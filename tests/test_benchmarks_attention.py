@@ -113,3 +113,15 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "is no suite; there are full, forward" in capsys.readouterr().err
     assert main(["plan", "attention", "100", "100", "264", "--device", "h200"]) == 2
     assert "head_dim is" in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_measured_against_cudnn() -> None:
+    device = torch.device("cuda", 0)
+    rivals = choose_rivals(None, device)
+    assert "cudnn" in rivals
+    cases = [*attention_cases.host(), Case("causal", 2, 4, 4, 1024, 1024, 128, True)]
+    settings = attention.Settings(cases, seconds=0.002, rivals=tuple(rivals))
+    record = attention.run(settings, device)
+    assert [row.results[-1].status for row in record.rows] == [OK] * len(cases)
+    assert record.rows[-1].ratio("tk", "cudnn") is not None

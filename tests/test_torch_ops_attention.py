@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -274,3 +275,14 @@ def test_nothing_waits_for_the_device() -> None:
         tk.attention(q, k, v, cu_seqlens_q=ends, cu_seqlens_k=ends, causal=True)
     finally:
         cuda.set_sync_debug_mode("default")
+
+
+def test_threads_share_prepared_calls(device: str) -> None:
+    """First calls of a shape, at once; a queue or a split has counters of each call."""
+    q = random(1, 8, 3, 64, device=device)
+    k, v = (random(1, 2, 700, 64, device=device) for _ in range(2))
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(tk.attention, q, k, v, causal=True) for _ in range(12)]
+        results: list[Any] = [call.result() for call in calls]
+    expected = tk.attention(q, k, v, causal=True)
+    assert all(torch.equal(result, expected) for result in results)
