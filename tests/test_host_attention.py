@@ -41,6 +41,7 @@ _PLAIN = [
     # sequences of several lengths, none among them
     "varlen=5:9/0:70/130:64/64:0/33:200",
     "varlen=5:9/0:70/130:64/64:0/33:200,causal=1,rows_outermost=1,splits=2,longest=1",
+    "varlen=70:70/130:150/40:60/7:7,nan_sequence=1",
     "varlen=7:7/1:300/0:0/150:150,pack=1,heads=4,kv=2,causal=1",
 ]
 _GENERAL = [

@@ -126,6 +126,9 @@ struct attention {
     };
 
     struct consumer {
+        // Named barriers beside those of the epilogue, 1 to the number of consumers.
+        static constexpr int first_turn = 8, cleared_barrier = 12;
+
         struct state {
             rt_fl<16, TileK> scores;
             rt<T, 16, TileK> weights;
@@ -175,6 +178,7 @@ struct attention {
         template <class Args>
         static TK_DEVICE void next(const Args& args) {
             auto& [scores, weights, out, softmax] = args.state;
+            clear_beyond(args);
             await_turn(args);
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
             warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
@@ -192,6 +196,7 @@ struct attention {
         template <class Args>
         static TK_DEVICE void last(const Args& args) {
             auto& [scores, weights, out, softmax] = args.state;
+            clear_beyond(args);
             warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
             warpgroup::mma_async_wait<0>(out, weights);
             args.release();
@@ -217,8 +222,23 @@ struct attention {
             return args.state.softmax.weigh(scores, rule.factor);
         }
 
+        // What follows the last value of a packed sequence is another's, and a weight of 0 does not
+        // make 0 of its infinities and NaNs.
+        template <class Args>
+        static TK_DEVICE void clear_beyond(const Args& args) {
+            const attention_task& task = args.common;
+            const int valid = task.lengths.keys - task.last_tile * TileK;
+            if (args.iter > 1 || valid >= TileK || args.g.tasks.first_keys == nullptr) return;
+            auto& v = args.input().v;
+            if (args.consumer == 0) {
+                warpgroup::apply(v, v,
+                                 [=](int row, int, float x) { return row < valid ? x : 0.0f; });
+                fence_async_proxy();
+            }
+            named_barrier::sync(cleared_barrier, Consumers * 4);
+        }
+
         // One consumer's products are issued while another has its exponentials.
-        static constexpr int first_turn = 8;  // of the named barriers
         template <class Args>
         static TK_DEVICE void await_turn(const Args& args) {
             if constexpr (Consumers > 1) {
