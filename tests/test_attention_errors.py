@@ -71,6 +71,7 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("q transposed", ok(q=zeros(2, 4, 16, 5).mT), r"q is of strides \(320, 80, 1, 5\).*contiguous"),
     ("v by twos", ok(v=zeros(2, 2, 7, 48)[..., ::2]), r"v is of strides .*contiguous in its last"),
     ("k of odd rows", ok(k=zeros(2, 2, 7, 17)[..., :16]), r"k is of strides .*, 17, 1\).*of 8"),
+    ("k of equal rows", ok(k=zeros(2, 2, 1, 16).expand(2, 2, 7, 16)), r"k is of .*between its"),
     ("q at 2 bytes", ok(q=LONG[1:641].view(2, 4, 5, 16)), r"q is at address 0x.*16 bytes"),
     ("scale inf", ok(scale=math.inf), r"scale is inf; must be a finite number or None"),
     ("scale nan", ok(scale=math.nan), r"scale is nan; must be a finite number or None"),
@@ -110,6 +111,7 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("beyond the end", packed(cu_seqlens_k=ends(0, 2, 8)), r"cu_seqlens_k is \[0, 2, 8\].*with 7"),
     ("packed q of four axes", packed(q=zeros(1, 5, 4, 16)), r"q is a .*\(Tq, H, D\) with"),
     ("padded q of three", packed(k=zeros(1, 2, 7, 16)), r"k is a .*\(Tk, Hkv, D\) with"),
+    ("packed equal rows", packed(q=zeros(1, 4, 16).expand(5, 4, 16)), r"q is of .*its rows that"),
     ("packed bias", packed(bias=zeros(5, 7)), r"bias is given with cu_seqlens_q; must be None"),
     ("no sequences", packed(cu_seqlens_q=ends(0), cu_seqlens_k=ends(0)), r"cu_seqlens_q is of no"),
 ]  # fmt: skip

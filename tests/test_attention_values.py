@@ -275,6 +275,22 @@ def test_packed_sequences_of_a_fused_projection(device: str) -> None:
         assert torch.equal(out[first:end], tk.attention(*each)[0].transpose(0, 1))
 
 
+def test_a_packed_sequence_sees_nothing_of_its_neighbours(device: str) -> None:
+    """Rows of two sequences share a tile; NaN in one must not reach the other."""
+    ends = [0, 30, 75, 90]
+    cumulative = lengths_tensor(ends, device)
+    q, k, v = (torch.randn(90, 2, 64, device=device).bfloat16() for _ in range(3))
+    expected = tk.attention(q, k, v, cu_seqlens_q=cumulative, cu_seqlens_k=cumulative)
+    for tensor in (q, k, v):
+        tensor[30:75] = NAN
+    out = tk.attention(q, k, v, cu_seqlens_q=cumulative, cu_seqlens_k=cumulative)
+    assert isinstance(out, torch.Tensor)
+    assert isinstance(expected, torch.Tensor)
+    assert out[30:75].isnan().all()
+    others = [*range(30), *range(75, 90)]
+    assert torch.equal(out[others], expected[others])
+
+
 def test_packed_caches_of_different_lengths(device: str) -> None:
     """A token each against keys of 3 to 2000: heads are packed, keys split."""
     keys = [0, 3, 2003, 2003, 2700]

@@ -61,7 +61,8 @@ def attention(
     Args:
         q: (B, H, Nq, D), bf16 or fp16. D: a multiple of 8 up to 256, at full speed 64 and 128.
             Contiguous in the last axis; the other strides, of k and v too, are multiples of 16
-            bytes, as is the address. (B, N, H, D) memory is `t.transpose(1, 2)`.
+            bytes, as is the address; those of B and H may be 0. (B, N, H, D) memory is
+            `t.transpose(1, 2)`.
         k: (B, Hkv, Nk, D), of q's dtype and device. Query head h reads key head h // (H / Hkv).
         v: (B, Hkv, Nk, Dv), the same. Dv may differ from D where a kernel was compiled for it.
         causal: whether a query sees no key beyond its own.

@@ -241,17 +241,16 @@ def _check_strides(name: str, tensor: torch.Tensor) -> None:
     if tensor.numel() == 0:
         return
     strides = tensor.stride()
+    was = f"of strides {tuple(strides)}"
     if strides[-1] != 1:
-        was = f"of strides {tuple(strides)}"
         raise wrong_value(OPERATION, name, was, "contiguous in its last dimension")
+    row_axis = 2 if tensor.dim() == 4 else 0
+    if tensor.shape[row_axis] > 1 and strides[row_axis] == 0:
+        raise wrong_value(OPERATION, name, was, "of a stride between its rows that is not 0")
     for size, stride in zip(tensor.shape[:-1], strides[:-1], strict=True):
         if size > 1 and (stride % STEP or stride >= LARGEST_STRIDE):
-            raise wrong_value(
-                OPERATION,
-                name,
-                f"of strides {tuple(strides)}",
-                f"of strides that are multiples of {STEP} elements (16 bytes), below 2^39",
-            )
+            allowed = f"of strides that are multiples of {STEP} elements (16 bytes), below 2^39"
+            raise wrong_value(OPERATION, name, was, allowed)
 
 
 def _check_scores(arguments: Arguments, checked: Checked) -> None:
