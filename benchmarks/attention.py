@@ -15,7 +15,7 @@ import torch
 import tk
 from tk.benchmarks.attention_cases import Case
 from tk.benchmarks.attention_rivals import CUDNN, Operands, rival_call
-from tk.benchmarks.candidates import plan_text, stored_plan
+from tk.benchmarks.candidates import plan_candidates, plan_text, stored_plan
 from tk.benchmarks.check import Errors, errors_of, fault
 from tk.benchmarks.environment import card_state, environment_of
 from tk.benchmarks.gemm import clock_up
@@ -35,6 +35,7 @@ from tk.schedulers import AttentionInstance, AttentionProblem, Device, Plan, pla
 SUITE = "attention"
 OURS = "tk"
 MODEL = "model"
+PLAN = "plan "  # begins the names of other plans than the chosen one
 BLOCK = 1 << 26  # scores of the reference at once: 0.5 GB of float64
 
 
@@ -50,6 +51,7 @@ class Settings:
     seed: int = 0
     budget_seconds: float | None = None  # no new case is begun after so long
     rivals: tuple[str, ...] = ()  # names of attention_rivals.py
+    plans: int = 0  # other plans that are measured beside the chosen one, and its like
 
 
 def run(
@@ -162,6 +164,21 @@ def _fill(tensors: Sequence[torch.Tensor], causal: bool) -> None:
             out[:, head : head + 1, row:end] = part
 
 
+def other_plans(chosen: Plan, count: int, device: torch.device) -> list[Plan]:
+    """So many plans that look best beside the chosen one, with and without turns, which the model
+    cannot tell apart. None of them twice."""
+    if count == 0:
+        return []
+    table = tk.runtime.backend(device).table(chosen.problem.family)
+    found: dict[str, Plan] = {}
+    for plan in plan_candidates(chosen, table, count + 1):
+        twins = [plan]
+        if plan.instance.consumer_warpgroups >= 2:
+            twins.append(plan.replace(turns=not plan.turns))
+        found |= {str(each.choice): each for each in twins if each.choice != chosen.choice}
+    return list(found.values())[:count]
+
+
 @dataclass(frozen=True)
 class _Candidate:
     """A way to compute a case: returns its output; `out` is the memory that it always writes."""
@@ -196,14 +213,19 @@ class _Measuring:
             if call is not None:
                 found.append(_Candidate(name, call))
         out = torch.empty_like(operands.q)
-        plan = tk.plan_attention(*operands.qkv, **operands.options)
 
-        def ours() -> torch.Tensor:
-            result = tk.attention(*operands.qkv, **operands.options, out=out)
-            assert isinstance(result, torch.Tensor)
-            return result
+        def ours(name: str, plan: Plan, given: Plan | None) -> _Candidate:
+            def call() -> torch.Tensor:
+                result = tk.attention(*operands.qkv, **operands.options, out=out, plan=given)
+                assert isinstance(result, torch.Tensor)
+                return result
 
-        return [*found, _Candidate(OURS, ours, plan, out)]
+            return _Candidate(name, call, plan, out)
+
+        chosen = tk.plan_attention(*operands.qkv, **operands.options)
+        others = other_plans(chosen, self.settings.plans, self.device)
+        found += [ours(f"{PLAN}{n}", plan, plan) for n, plan in enumerate(others, start=1)]
+        return [*found, ours(OURS, chosen, None)]
 
 
 def _compare(

@@ -42,6 +42,7 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
             choice.cluster,
             choice.dynamic,
             choice.splits_in_cluster,
+            choice.pack_heads,
         )
         if kind not in seen and len(picked) < 1 + SPREAD_FIRST * (limit - 1):
             seen.add(kind)

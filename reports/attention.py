@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from rich.console import Console, Group, RenderableType
@@ -14,6 +15,8 @@ from tk.reports.lines import OURS, Line, lines_of, name_of, rivals_of
 
 __all__ = ["render"]
 
+PLAN = "plan "  # as the suite names the other plans that it measured
+
 
 def render(record: Record, console: Console) -> RenderableType:
     """Everything that a record of the suite has to say."""
@@ -25,7 +28,8 @@ def render(record: Record, console: Console) -> RenderableType:
         on_host = record.environment.architecture == "host"
         title = f"Attention on {record.environment.device}"
         title += ", checked; its times say nothing of a GPU" if on_host else ""
-        columns = [*_columns(), *_ratios(record), *_errors()]
+        several = any(line.result.candidate.startswith(PLAN) for line in measured)
+        columns = [*_columns(several), *_ratios(record), *_errors()]
         parts += [fitted_table(title, columns, measured, console, caption=_CAPTION)]
         parts += [_summary(record), *_faults(record)]
     if predicted:
@@ -41,10 +45,11 @@ _CAPTION = (
 )
 
 
-def _columns() -> list[Column]:
+def _columns(several: bool = False) -> list[Column]:
     return [
         Column("case", lambda line: line.problem, right=False),
         Column("", lambda line: _words(line.row), right=False),
+        *([Column("by", lambda line: line.result.candidate, right=False)] if several else []),
         Column("plan", lambda line: line.result.plan_text, spare=2, right=False),
         Column("time", lambda line: format.seconds(line.seconds)),
         Column("TFLOP/s", _rate(lambda row: row.floating_point_operations)),
@@ -78,7 +83,28 @@ def _summary(record: Record) -> Text:
         mean = record.geometric_mean(OURS, rival)
         if mean is not None:
             text.append(f"geometric mean of the ratios to {name_of(rival)}: {mean:.3f}\n")
+    regrets = [regret for row in record.rows if (regret := _regret(row)) is not None]
+    if regrets:
+        worst = max(regrets)
+        text.append(
+            f"the scheduler's plan over the fastest measured one: {_mean(regrets):.3f} in the"
+            f" geometric mean, {worst:.3f} at worst\n"
+        )
     return text
+
+
+def _regret(row: Row) -> float | None:
+    """The time of the plan that was chosen over that of the fastest; None without other plans."""
+    times = {r.candidate: r.timing.median for r in row.results if r.timing is not None}
+    plans = [seconds for name, seconds in times.items() if name.startswith(PLAN)]
+    chosen = times.get(OURS)
+    if not plans or chosen is None:
+        return None
+    return max(chosen / min([*plans, chosen]), 1.0)
+
+
+def _mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _faults(record: Record) -> list[Text]:

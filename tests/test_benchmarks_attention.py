@@ -80,6 +80,18 @@ def test_a_wrong_output_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.timing is None
 
 
+def test_other_plans_are_measured_beside_the_chosen_one() -> None:
+    settings = attention.Settings(attention_cases.host()[1:2], seconds=0.001, plans=4)
+    record = attention.run(settings, CPU)
+    results = record.rows[0].results
+    assert [r.candidate for r in results] == ["plan 1", "plan 2", "plan 3", "plan 4", "tk"]
+    assert {r.status for r in results} == {OK}
+    assert len({str(r.plan) for r in results}) == 5
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(render(record, console))
+    assert "the scheduler's plan over the fastest measured one" in console.export_text()
+
+
 def test_packed_cases_have_the_same_work() -> None:
     drawn, equal = attention_cases.packed()
     device = Device.named("h200")

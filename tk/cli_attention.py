@@ -112,6 +112,12 @@ def add_bench(families: Commands) -> argparse.ArgumentParser:
         metavar="NAME,...",
         help="of cudnn and sdpa-flash (torch's), flash-attention-3; default: all installed ones",
     )
+    bench.add_argument(
+        "--plans",
+        type=size,
+        default=0,
+        help="measure so many other plans of each case, to see whether the chosen one is the best",
+    )
     bench.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
     bench.add_argument(
         "--flush",
@@ -150,6 +156,7 @@ def measure(options: argparse.Namespace, console: Console, run: Any) -> Record:
         graph=options.graph,
         flush=options.flush,
         rivals=tuple(rivals),
+        plans=options.plans,
     )
     record: Record
     if cuda is not None:
