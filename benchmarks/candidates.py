@@ -40,6 +40,7 @@ def plan_candidates(chosen: Plan, instances: Sequence[Instance], limit: int) -> 
             choice.cluster,
             choice.dynamic,
             choice.splits_in_cluster,
+            choice.pack_heads,
         )
         if kind not in seen and len(picked) < 1 + SPREAD_FIRST * (limit - 1):
             seen.add(kind)
@@ -59,14 +60,17 @@ def plan_text(plan: Plan) -> str:
     """A plan in one short line: tile, stages, cluster, order, and splits of K when there are any.
 
     "T" after the tile: the product is computed transposed, the tile's rows are columns of out.
-    "dynamic": blocks take the next tile when they are free.
+    "dynamic": blocks take the next tile when they are free. Attention's: "longest" first, "turns"
+    of the consumers, "packed" heads.
     """
     first, second = plan.cluster
     tile = plan.instance.tile + ("T" if plan.swapped else "")
     together = " in a cluster" if plan.splits_in_cluster else ""
     splits = "" if plan.splits == 1 else f" split {plan.splits}{together}"
     dynamic = " dynamic" if plan.dynamic else ""
-    return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}{dynamic}"
+    ways = {"longest_first": " longest", "turns": " turns", "pack_heads": " packed"}
+    more = "".join(text for name, text in ways.items() if getattr(plan, name))
+    return f"{tile} {plan.num_stages}st {first}x{second} {plan.order}{splits}{dynamic}{more}"
 
 
 def stored_plan(plan: Plan) -> dict[str, Any]:

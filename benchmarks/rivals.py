@@ -60,6 +60,12 @@ def _cudnn() -> str | None:
     return _version(("nvidia-cudnn-cu13", "nvidia-cudnn-cu12")) or UNKNOWN_VERSION
 
 
+def _torch_cuda() -> str | None:
+    import torch
+
+    return None if torch.version.cuda is None else torch.__version__
+
+
 def _compile() -> str | None:
     import torch
 
@@ -79,6 +85,13 @@ RIVALS: tuple[Rival, ...] = (
     ),
     Rival("compile", "torch.compile", ("gemm",), install="pip install triton", special=_compile),
     Rival("cudnn", "cuDNN", ("attention",), install="a build of torch with CUDA", special=_cudnn),
+    Rival(
+        "sdpa-flash",
+        "torch's flash attention",
+        ("attention",),
+        install="a build of torch with CUDA",
+        special=_torch_cuda,
+    ),
     Rival(
         "flash-attention-2",
         "FlashAttention-2",

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tk.benchmarks.record import Environment, Record, RecordError
-from tk.reports import gemm, paper
+from tk.reports import attention, gemm, paper
 from tk.reports.format import UNITS
 
 
@@ -14,7 +14,12 @@ def _paper(record: Record, console: Console) -> RenderableType:
     return paper.render([record], console)
 
 
-_SUITES = {"gemm": gemm.render, "gemm-tune": gemm.render, "paper": _paper}
+_SUITES = {
+    "attention": attention.render,
+    "gemm": gemm.render,
+    "gemm-tune": gemm.render,
+    "paper": _paper,
+}
 
 
 def render(record: Record, console: Console) -> RenderableType:

@@ -1,5 +1,7 @@
 """Scheduling: a problem and a device in, a plan out. Imports neither torch nor a GPU."""
 
+from tk.schedulers.attention import plan_attention
+from tk.schedulers.attention_problem import AttentionInstance, AttentionProblem
 from tk.schedulers.choose import Candidate, Choice, Rejected
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
@@ -13,6 +15,8 @@ from tk.schedulers.problem import GemmProblem
 from tk.schedulers.walk import Visit, persistent_walk
 
 __all__ = [
+    "AttentionInstance",
+    "AttentionProblem",
     "Candidate",
     "Choice",
     "Device",
@@ -29,6 +33,7 @@ __all__ = [
     "num_stages_for",
     "persistent_walk",
     "pipeline_for",
+    "plan_attention",
     "plan_gemm",
     "replay_grid",
     "replay_l2",

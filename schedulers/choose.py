@@ -1,20 +1,20 @@
 """Choosing among candidates, the same for every family of kernels: enumerate, drop, rank.
 
-A family (the matrix product, later attention and others) says which candidates there are and what
+A family (the matrix product, attention) says which candidates there are and what
 each costs; nothing here knows which family it is working for. Candidates come in groups that differ
 in their tile order alone, because a group can say cheaply what no order of it can beat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, Protocol
 
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
-from tk.schedulers.instance import Instance
+from tk.schedulers.instance import TableLine
 from tk.schedulers.order import Order, is_whole
 
 _HOPELESS = 1.25  # a group whose bound is this far behind the best is not looked at further
@@ -27,6 +27,13 @@ _MORE_BLOCKS = 1.01  # of groups this close to the best, that on the most blocks
 _TABLE_GAIN = 0.99  # an order that needs a table must be this much faster
 
 
+FromDict = Callable[[Any], Any]
+"""Makes something from its plain values."""
+
+WAYS = ("swapped", "dynamic", "splits_in_cluster", "longest_first", "turns", "pack_heads")
+"""The fields of a choice that are True or False."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What a plan decides: everything that a launch needs beside the problem itself.
@@ -34,10 +41,13 @@ class Choice:
     With `swapped` the kernel computes the transposed problem; instance, cluster and order are that
     one's. With `dynamic` a block takes the next piece of work when it is free, not every grid-th.
     With `splits_in_cluster` the splits of a piece are the blocks of a cluster, which sum them in
-    its shared memory, not in global memory.
+    its shared memory, not in global memory. With `longest_first` the order's columns are walked
+    from the last to the first, with `turns` consumers compute and multiply in turns, and with
+    `pack_heads` the rows of a tile are those of several heads; families say which of all these
+    they have.
     """
 
-    instance: Instance
+    instance: Any  # of the family's class, a TableLine
     num_stages: int
     cluster: tuple[int, int]
     order: Order
@@ -46,9 +56,12 @@ class Choice:
     swapped: bool = False
     dynamic: bool = False
     splits_in_cluster: bool = False
+    longest_first: bool = False
+    turns: bool = False
+    pack_heads: bool = False
 
     def __post_init__(self) -> None:
-        for name, kind in (("instance", Instance), ("order", Order)):
+        for name, kind in (("instance", TableLine), ("order", Order)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}; needs an object of {kind.__name__}"
@@ -63,7 +76,7 @@ class Choice:
                 raise ValueError(f"{name} is {value!r}; needs a whole number")
             if value < 1:
                 raise ValueError(f"{name} is {value}; needs >= 1")
-        for name in ("swapped", "dynamic", "splits_in_cluster"):
+        for name in WAYS:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; needs True or False")
 
@@ -74,7 +87,13 @@ class Choice:
             f" cluster {self.cluster[0]}x{self.cluster[1]}, {self.order}, splits {self.splits}"
             f"{' in a cluster' if self.splits_in_cluster else ''},"
             f" grid {self.grid}{' dynamic' if self.dynamic else ''}"
+            f"{self._more_words}"
         )
+
+    @property
+    def _more_words(self) -> str:
+        words = {"longest_first": "longest first", "turns": "turns", "pack_heads": "packed heads"}
+        return "".join(f", {text}" for name, text in words.items() if getattr(self, name))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -85,9 +104,7 @@ class Choice:
             "order": self.order.to_dict(),
             "splits": self.splits,
             "grid": self.grid,
-            "swapped": self.swapped,
-            "dynamic": self.dynamic,
-            "splits_in_cluster": self.splits_in_cluster,
+            **{name: getattr(self, name) for name in WAYS},
         }
 
     @property
@@ -96,21 +113,20 @@ class Choice:
         return self.splits - 1 if self.splits_in_cluster else 0
 
     @staticmethod
-    def from_dict(record: dict[str, Any]) -> Choice:
-        """The inverse of `to_dict`. ValueError names a missing field, or one of another
-        type: nothing is converted, as the text "false" would be true."""
+    def from_dict(record: dict[str, Any], instance_from_dict: FromDict) -> Choice:
+        """The inverse of `to_dict`; the family says how its instances are made. ValueError names a
+        missing field, or one of another type: nothing is converted, as the text "false" would be
+        true."""
         try:
             first, second = record["cluster"]
             return Choice(
-                instance=Instance.from_dict(record["instance"]),
+                instance=instance_from_dict(record["instance"]),
                 num_stages=record["num_stages"],
                 cluster=(first, second),
                 order=Order(**record["order"]),
                 splits=record["splits"],
                 grid=record["grid"],
-                swapped=record.get("swapped", False),
-                dynamic=record.get("dynamic", False),
-                splits_in_cluster=record.get("splits_in_cluster", False),
+                **{name: record.get(name, False) for name in WAYS},
             )
         except KeyError as error:
             raise ValueError(f"plan record lacks {error}") from None
@@ -137,7 +153,10 @@ class Rejected:
 class Group(Protocol):
     """Candidates that differ in their order alone."""
 
-    grid: int  # blocks
+    @property
+    def grid(self) -> int:
+        """Blocks of the launch."""
+        ...
 
     def floor(self) -> float:
         """Seconds that no order of this group can beat."""
@@ -180,12 +199,12 @@ class Family(Protocol):
     name: str
 
     def groups(
-        self, problem: Any, device: Device, instances: Sequence[Instance]
+        self, problem: Any, device: Device, instances: Sequence[Any]
     ) -> tuple[list[Group], list[Rejected]]:
         """All candidates, and what was dropped."""
         ...
 
-    def prospects(self, problem: Any, device: Device, instances: Sequence[Instance]) -> Prospects:
+    def prospects(self, problem: Any, device: Device, instances: Sequence[Any]) -> Prospects:
         """All candidates, to be made as they are needed."""
         ...
 
@@ -197,12 +216,20 @@ class Family(Protocol):
         """Blocks to launch for a choice, whatever its own grid is."""
         ...
 
+    def num_stages(self, device: Device, choice: Choice) -> int:
+        """The depth for a choice's instance, whatever its own is. ValueError when none fits."""
+        ...
+
     def group_of(self, problem: Any, device: Device, choice: Choice) -> Group:
         """The group that a choice belongs to (for a plan made by hand)."""
         ...
 
     def problem_from_dict(self, record: dict[str, Any]) -> Any:
         """A problem from its plain values."""
+        ...
+
+    def instance_from_dict(self, record: dict[str, Any]) -> Any:
+        """A line of the family's instance table from its plain values."""
         ...
 
 

@@ -95,10 +95,11 @@ def _add(table: Table, place: str, candidate: Candidate, reason: str) -> None:
     table.add_row(
         place,
         f"{choice.instance.tile} ({choice.instance.consumer_warpgroups})"
-        f"{' swapped' if choice.swapped else ''}",
+        f"{' swapped' if choice.swapped else ''}{' packed heads' if choice.pack_heads else ''}",
         str(choice.num_stages),
         f"{choice.cluster[0]}x{choice.cluster[1]}",
-        f"{choice.order}{' dynamic' if choice.dynamic else ''}",
+        f"{choice.order}{' dynamic' if choice.dynamic else ''}"
+        f"{' longest first' if choice.longest_first else ''}",
         f"{choice.splits}{' in a cluster' if choice.splits_in_cluster else ''}",
         f"{prediction.waves:.2f}",
         f"{prediction.seconds * 1e6:.1f}",

@@ -32,6 +32,7 @@ from tk.schedulers.plan import Plan, make_plan
 from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
 from tk.schedulers.walk import ceil_div
 
+_OTHERS_WAYS = ("longest_first", "turns", "pack_heads")
 _WIDTHS = (4, 8, 16)  # of bands that are tried, beside those that the model computes
 _MAX_INDEX = (1 << 31) - 1  # tiles are numbered in 32 bits
 _MAX_TABLE_TILES = 4096  # a larger table takes longer to make than it saves
@@ -245,6 +246,9 @@ class GemmFamily:
         reason = instance_reason(work, device, instance) or cluster_reason(
             device, instance, cluster
         )
+        foreign = [name for name in _OTHERS_WAYS if getattr(choice, name)]
+        if foreign:
+            return f"{foreign[0]} is for other kernels, not for matrix products"
         if reason is None and choice.dynamic:
             reason = dynamic_reason(instance, cluster)
         if reason is not None:
@@ -310,6 +314,14 @@ class GemmFamily:
     def problem_from_dict(self, record: dict[str, Any]) -> GemmProblem:
         """A problem from its plain values."""
         return GemmProblem.from_dict(record)
+
+    def instance_from_dict(self, record: dict[str, Any]) -> Instance:
+        """A line of the instance table from its plain values."""
+        return Instance.from_dict(record)
+
+    def num_stages(self, device: Device, choice: Choice) -> int:
+        """The deepest ring that fits beside the parts of other splits."""
+        return num_stages_for(choice.instance, device, choice.parts_received)
 
 
 register(GemmFamily())

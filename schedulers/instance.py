@@ -1,17 +1,60 @@
-"""A compiled kernel as planning sees it: its tile, operands and shared memory."""
+"""A compiled kernel as planning sees it: a line of its family's instance table, of any family and
+of the matrix product."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from tk.schedulers.order import is_whole
 
+Made = TypeVar("Made", bound="TableLine")
+_MOST = (1 << 31) - 1  # ints in the kernels
+
 
 @dataclass(frozen=True)
-class Instance:
-    """One line of a kernel family's instance table, as the compiled library reports it.
+class TableLine:
+    """What the lines of all families' tables share: texts and whole numbers, each checked, and
+    their plain values. A family's class has the fields; `may_be_zero` names those that may be 0."""
+
+    may_be_zero: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        each = [(f.name, f.type, getattr(self, f.name)) for f in fields(self)]
+        for name, kind, value in each:
+            if kind == "str" and not isinstance(value, str):
+                raise ValueError(f"instance: {name} is {value!r}; needs a text")
+        name_of = getattr(self, "name", "")
+        for name, kind, value in each:
+            least = 0 if name in self.may_be_zero else 1
+            if kind == "int" and not (is_whole(value) and least <= value <= _MOST):
+                raise ValueError(
+                    f"instance {name_of!r}: {name} is {value!r}; needs >= {least}, a whole number"
+                    " of 31 bits"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls: type[Made], record: Mapping[str, Any]) -> Made:
+        """From a dict with these fields; others are ignored. ValueError names what is missing or of
+        another type."""
+        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in record]
+        if missing:
+            raise ValueError(f"instance record lacks: {', '.join(missing)}")
+        for each in fields(cls):
+            value = record.get(each.name, each.default)
+            if not (is_whole(value) if each.type == "int" else isinstance(value, str)):
+                raise ValueError(f"instance record: {each.name} is {value!r}")
+        return cls(**{f.name: record[f.name] for f in fields(cls) if f.name in record})
+
+
+@dataclass(frozen=True)
+class Instance(TableLine):
+    """One line of the matrix product's instance table, as the compiled library reports it.
 
     Shared memory of a block is num_stages * bytes_per_stage + fixed_bytes and, if the splits of a
     tile are the blocks of a cluster, bytes_per_part for each of the others (0: they cannot be). The
@@ -33,19 +76,7 @@ class Instance:
     max_stages: int
     bytes_per_part: int = 0
 
-    def __post_init__(self) -> None:
-        for name in _TEXTS:
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"instance: {name} is {getattr(self, name)!r}; needs a text")
-        for names, least in ((_AT_LEAST_ONE, 1), (_AT_LEAST_ZERO, 0)):
-            for name in names:
-                value = getattr(self, name)
-                whole = isinstance(value, int) and not isinstance(value, bool)
-                if not whole or not least <= value <= _MOST:
-                    raise ValueError(
-                        f"instance {self.name!r}: {name} is {value!r}; needs >= {least}, a whole"
-                        " number of 31 bits"
-                    )
+    may_be_zero: ClassVar[frozenset[str]] = frozenset({"index", "fixed_bytes", "bytes_per_part"})
 
     @property
     def tile(self) -> str:
@@ -56,35 +87,3 @@ class Instance:
     def threads(self) -> int:
         """Threads of a block: one producer warpgroup and the consumers."""
         return (1 + self.consumer_warpgroups) * 128
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return dict(vars(self))
-
-    @staticmethod
-    def from_dict(record: Mapping[str, Any]) -> Instance:
-        """From a dict with these fields; others are ignored. ValueError names what is missing or of
-        another type."""
-        missing = [
-            f.name for f in fields(Instance) if f.default is MISSING and f.name not in record
-        ]
-        if missing:
-            raise ValueError(f"instance record lacks: {', '.join(missing)}")
-        for each in fields(Instance):
-            value = record.get(each.name, each.default)
-            if not (is_whole(value) if each.type == "int" else isinstance(value, str)):
-                raise ValueError(f"instance record: {each.name} is {value!r}")
-        return Instance(**{f.name: record[f.name] for f in fields(Instance) if f.name in record})
-
-
-_MOST = (1 << 31) - 1  # ints in the kernels
-_TEXTS = ("name", "dtype", "a_major", "b_major", "loader")
-_AT_LEAST_ZERO = ("index", "fixed_bytes", "bytes_per_part")
-_AT_LEAST_ONE = (
-    "tile_m",
-    "tile_n",
-    "tile_k",
-    "consumer_warpgroups",
-    "bytes_per_stage",
-    "max_stages",
-)

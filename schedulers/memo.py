@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tk.schedulers.device import Device
-from tk.schedulers.instance import Instance
+from tk.schedulers.instance import TableLine
 
 __all__ = ["TableMemo"]
 
@@ -23,11 +23,11 @@ class TableMemo(Generic[Value]):
     been changed in place.
     """
 
-    def __init__(self, make: Callable[[Device, tuple[Instance, ...]], Value]) -> None:
+    def __init__(self, make: Callable[[Device, tuple[Any, ...]], Value]) -> None:
         self._make = make
-        self._known: tuple[tuple[Device, tuple[Instance, ...], Value], ...] = ()
+        self._known: tuple[tuple[Device, tuple[Any, ...], Value], ...] = ()
 
-    def get(self, device: Device, instances: Sequence[Instance]) -> Value:
+    def get(self, device: Device, instances: Sequence[TableLine]) -> Value:
         """The value, made if it is not known. Two threads may both make it; one of them stays."""
         for known_device, known_table, value in self._known:
             if known_device is device and known_table is instances:
@@ -45,5 +45,5 @@ class TableMemo(Generic[Value]):
         return value
 
 
-def _same(first: Sequence[Instance], second: Sequence[Instance]) -> bool:
+def _same(first: Sequence[TableLine], second: Sequence[TableLine]) -> bool:
     return len(first) == len(second) and all(map(is_, first, second))

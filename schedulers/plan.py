@@ -12,14 +12,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tk.schedulers.choose import Candidate, Choice, Rejected, best, family_named, rank
+from tk.schedulers.choose import Candidate, Choice, Family, Rejected, best, family_named, rank
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import MOST, Device
 from tk.schedulers.files import replace_file
-from tk.schedulers.instance import Instance
+from tk.schedulers.instance import TableLine
 from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import Order, is_whole
-from tk.schedulers.pipeline import num_stages_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,14 +34,15 @@ class Plan:
     parts that the reduced axis is cut into. A `swapped` plan is run as out^T = b^T a^T, and its
     instance, cluster and order are those of that problem. In a `dynamic` one a block takes the next
     piece of work when it is free, not every grid-th. With `splits_in_cluster` the splits of a tile
-    are the blocks of a cluster, which sum them in its shared memory. `alternatives` are runners-up,
+    are the blocks of a cluster, which sum them in its shared memory. `longest_first`, `turns` and
+    `pack_heads` are attention's (`tk.schedulers.attention`). `alternatives` are runners-up,
     fastest first, and `rejected` what could not be considered, with a reason each. `measured` is
     the median time in seconds at which it won a tuning, None for a plan of the model alone.
     """
 
     problem: Any
     device: Device
-    instance: Instance
+    instance: Any  # of the family's class
     num_stages: int
     cluster: tuple[int, int]
     order: Order
@@ -52,6 +52,9 @@ class Plan:
     swapped: bool = False
     dynamic: bool = False
     splits_in_cluster: bool = False
+    longest_first: bool = False
+    turns: bool = False
+    pack_heads: bool = False
     alternatives: Sequence[Candidate] = field(default=(), compare=False, repr=False)
     rejected: Sequence[Rejected] = field(default=(), compare=False, repr=False)
     measured: float | None = field(default=None, compare=False)
@@ -66,17 +69,7 @@ class Plan:
     @property
     def choice(self) -> Choice:
         """The decision alone."""
-        return Choice(
-            self.instance,
-            self.num_stages,
-            self.cluster,
-            self.order,
-            self.splits,
-            self.grid,
-            self.swapped,
-            self.dynamic,
-            self.splits_in_cluster,
-        )
+        return Choice(**{name: getattr(self, name) for name in _CHOICE_FIELDS})
 
     def check(self) -> Plan:
         """Returns the plan when it can run; ValueError with the reason when it cannot."""
@@ -87,7 +80,7 @@ class Plan:
 
     def replace(self, **changes: Any) -> Plan:
         """A copy with another choice: `instance`, `num_stages`, `cluster`, `order`, `splits`,
-        `grid`, `swapped`, `dynamic` or `splits_in_cluster`.
+        `grid`, `swapped`, `dynamic`, `splits_in_cluster`, `longest_first`, `turns` or `pack_heads`.
 
         The depth follows a new instance or a new number of parts in shared memory, and the grid a
         new instance, cluster, split or exchange, unless they are given too. The prediction is made
@@ -98,12 +91,11 @@ class Plan:
             raise ValueError(
                 f"a plan has no {', '.join(unknown)} to replace; only {', '.join(_CHOICE_FIELDS)}"
             )
+        family = family_named(self.problem.family)
         choice = replace_fields(self.choice, **changes)
         other_memory = "instance" in changes or choice.parts_received != self.choice.parts_received
         if other_memory and "num_stages" not in changes:
-            depth = num_stages_for(choice.instance, self.device, choice.parts_received)
-            choice = replace_fields(choice, num_stages=depth)
-        family = family_named(self.problem.family)
+            choice = replace_fields(choice, num_stages=family.num_stages(self.device, choice))
         if "grid" not in changes and _DECIDES_GRID & set(changes):
             choice = replace_fields(
                 choice, grid=family.default_grid(self.problem, self.device, choice)
@@ -186,8 +178,8 @@ class Plan:
             plan = _plan_of(
                 family.problem_from_dict(record["problem"]),
                 Device.from_dict(record["device"]),
-                _candidate(record),
-                tuple(map(_candidate, _listed(record, "alternatives"))),
+                _candidate(record, family),
+                tuple(_candidate(each, family) for each in _listed(record, "alternatives")),
                 tuple(map(_rejected, _listed(record, "rejected"))),
                 _measured(record.get("measured")),
             )
@@ -241,17 +233,15 @@ _device_texts = TableMemo(lambda device, _: json.dumps(device.to_dict()))
 
 
 @lru_cache(maxsize=256)
-def _instance_text(instance: Instance) -> str:
+def _instance_text(instance: TableLine) -> str:
     return json.dumps(instance.to_dict())
 
 
 _CHOICE_FIELDS = tuple(f.name for f in fields(Choice))
-_DECIDES_GRID = {"instance", "cluster", "splits", "swapped", "splits_in_cluster"}
+_DECIDES_GRID = {"instance", "cluster", "splits", "swapped", "splits_in_cluster", "pack_heads"}
 
 
-def make_plan(
-    problem: Any, device: Device, instances: Sequence[Instance], *, keep: int = 8
-) -> Plan:
+def make_plan(problem: Any, device: Device, instances: Sequence[Any], *, keep: int = 8) -> Plan:
     """The fastest legal candidate of the problem's family. ValueError when there is none.
 
     A plan that was made before is given again. The runners-up are ranked when they are asked for.
@@ -271,7 +261,7 @@ _MOST_PLANS = 4096  # of a device and an instance table that are remembered
 _made: TableMemo[dict[tuple[Any, int], Plan]] = TableMemo(lambda device, instances: {})
 
 
-def _make_plan(problem: Any, device: Device, instances: Sequence[Instance], keep: int) -> Plan:
+def _make_plan(problem: Any, device: Device, instances: Sequence[Any], keep: int) -> Plan:
     family = family_named(problem.family)
     found = best(family.prospects(problem, device, instances), keep)
     if found is None:
@@ -353,21 +343,14 @@ def _plan_of(
     return Plan(
         problem=problem,
         device=device,
-        instance=choice.instance,
-        num_stages=choice.num_stages,
-        cluster=choice.cluster,
-        order=choice.order,
-        splits=choice.splits,
-        grid=choice.grid,
         prediction=best.prediction,
-        swapped=choice.swapped,
-        dynamic=choice.dynamic,
-        splits_in_cluster=choice.splits_in_cluster,
+        **{name: getattr(choice, name) for name in _CHOICE_FIELDS},
         alternatives=alternatives,
         rejected=rejected,
         measured=measured,
     )
 
 
-def _candidate(record: Mapping[str, Any]) -> Candidate:
-    return Candidate(Choice.from_dict(record["choice"]), Prediction.from_dict(record["prediction"]))
+def _candidate(record: Mapping[str, Any], family: Family) -> Candidate:
+    choice = Choice.from_dict(record["choice"], family.instance_from_dict)
+    return Candidate(choice, Prediction.from_dict(record["prediction"]))

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from tk.schedulers.choose import Choice, family_named
 from tk.schedulers.device import Device
 from tk.schedulers.files import sweep
-from tk.schedulers.instance import Instance
 from tk.schedulers.kept import digest, put_record, read_record, words
 from tk.schedulers.plan import Plan, plan_of_choice
 
@@ -61,7 +60,7 @@ class TuningEnvironment:
     @staticmethod
     def of(
         device: Device,
-        instances: Sequence[Instance],
+        instances: Sequence[Any],
         *,
         library: str,
         driver: str,
@@ -159,7 +158,7 @@ class PlanStore:
         environment: TuningEnvironment,
         problem: Any,
         device: Device,
-        instances: Sequence[Instance],
+        instances: Sequence[Any],
     ) -> Plan | None:
         """The stored winner as a plan for `device`, whose prediction is made anew; None when there
         is none that can run with these instances."""
@@ -257,7 +256,7 @@ class _Unusable(Exception):
     """Why a file cannot be used."""
 
 
-def table_digest(instances: Sequence[Instance]) -> str:
+def table_digest(instances: Sequence[Any]) -> str:
     """What tells one instance table from another, in 16 hexadecimal digits."""
     return digest([instance.to_dict() for instance in instances])
 
@@ -274,11 +273,12 @@ def _loaded(path: Path) -> Entry:
 
 def _entry(path: Path, record: dict[str, Any]) -> Entry:
     """The entry of a file's plain values; any of the errors above when they are none of ours."""
+    family = family_named(record["family"])
     return Entry(
         path=path,
         environment=TuningEnvironment.from_dict(record["environment"]),
-        problem=family_named(record["family"]).problem_from_dict(record["problem"]),
-        choice=Choice.from_dict(record["choice"]),
+        problem=family.problem_from_dict(record["problem"]),
+        choice=Choice.from_dict(record["choice"], family.instance_from_dict),
         measured=Measured.from_dict(record["measured"]),
     )
 
@@ -300,7 +300,7 @@ def _plan(
     environment: TuningEnvironment,
     problem: Any,
     device: Device,
-    instances: Sequence[Instance],
+    instances: Sequence[Any],
 ) -> Plan:
     """The entry as a plan; _Unusable when it is for something else or cannot run."""
     difference = environment.difference(entry.environment)

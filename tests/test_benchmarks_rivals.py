@@ -74,6 +74,7 @@ def test_every_rival_of_the_issue_is_known() -> None:
     assert titles == {
         "cuBLAS",
         "cuDNN",
+        "torch's flash attention",
         "FlashAttention-2",
         "FlashAttention-3",
         "Triton",

@@ -60,7 +60,7 @@ def test_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("plan",), ("bench",), ("report",), ("nothing",), ("bench", "attention"), ("--nothing",)],
+    [(), ("plan",), ("bench",), ("report",), ("nothing",), ("bench", "norm"), ("--nothing",)],
 )
 def test_an_incomplete_or_unknown_command_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: Sequence[str]

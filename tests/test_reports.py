@@ -116,8 +116,8 @@ def test_text_of_a_record_is_shown_as_it_stands() -> None:
 
 def test_an_empty_record_and_an_unknown_suite() -> None:
     assert "no rows" in drawn(make_record([]))
-    with pytest.raises(RecordError, match="no report for the suite 'attention'"):
-        drawn(make_record([], suite="attention"))
+    with pytest.raises(RecordError, match="no report for the suite 'norm'"):
+        drawn(make_record([], suite="norm"))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ _PROGRAMS = [
         "register_reductions",
         "shared_tiles",
         "global_tensors",
+        "scattered_rows",
         "complex_tiles",
     ),
 ]

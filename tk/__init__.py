@@ -1,6 +1,7 @@
 """Hopper GPU kernels over CuTe, with plans made in Python, that also run on a CPU.
 
-`tk.matmul` is the first operation; `tk.plan_matmul` says how it will run. `tk.schedulers` makes
+`tk.matmul` and `tk.attention` are the operations; `tk.plan_matmul` and `tk.plan_attention` say how
+they will run. `tk.schedulers` makes
 plans, `tk.reference` holds PyTorch formulas, `tk.runtime` the loaded libraries. `tk.load` compiles
 kernels of one's own.
 """
@@ -16,6 +17,8 @@ if _util.find_spec("tk._binding") is None:
 
 from tk import reference, runtime, schedulers
 from tk.extension import cmake_dir, include_dir, load, open_extension
+from tk.ops.attention import attention, plan_attention
+from tk.ops.attention_merge import attention_merge
 from tk.ops.matmul import matmul, plan_matmul
 
 try:
@@ -25,11 +28,14 @@ except _metadata.PackageNotFoundError:  # files put on the path without being in
 
 __all__ = [
     "__version__",
+    "attention",
+    "attention_merge",
     "cmake_dir",
     "include_dir",
     "load",
     "matmul",
     "open_extension",
+    "plan_attention",
     "plan_matmul",
     "reference",
     "runtime",

@@ -18,6 +18,8 @@ class Library:
         """ "host" or "sm90": what the library was built for."""
     def matmul_instances(self) -> list[dict[str, object]]:
         """The table of matrix product instances, dtype, majors and loader as words."""
+    def attention_instances(self) -> list[dict[str, object]]:
+        """The table of attention instances, dtype and scores ("plain", "general") as words."""
     def order_tile(
         self, kind: int, param: int, rows: int, cols: int, index: int, table: int = 0
     ) -> tuple[int, int]:
@@ -79,6 +81,75 @@ class MatmulCall:
         stream: int,
     ) -> None:
         """Runs the product on these addresses (0 for none) and this stream.
+
+        Raises RuntimeError with the library's words.
+        """
+
+@final
+class AttentionCall:
+    """Attention with sizes, strides (in elements) and plan fixed.
+
+    The fields are those of tk_attention_problem (cpp/kernels/attention/attention_api.h).
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        batch: int,
+        heads: int,
+        kv_heads: int,
+        queries: int,
+        keys: int,
+        head_dim: int,
+        value_dim: int,
+        total_queries: int,
+        total_keys: int,
+        q_strides: Sequence[int],
+        k_strides: Sequence[int],
+        v_strides: Sequence[int],
+        out_strides: Sequence[int],
+        lse_strides: Sequence[int],
+        alibi_strides: Sequence[int],
+        bias_strides: Sequence[int],
+        bias_dtype: int,
+        causal: bool,
+        window_left: int,
+        window_right: int,
+        scale: float,
+        softcap: float,
+        instance: int,
+        num_stages: int,
+        grid: int,
+        device: int,
+        order_kind: int,
+        order_param: int,
+        longest_first: bool,
+        dynamic: bool,
+        turns: bool,
+        pack_heads: bool,
+        splits: int,
+    ) -> None: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def num_counters(self) -> int: ...
+    def __call__(
+        self,
+        q: int,
+        k: int,
+        v: int,
+        out: int,
+        lse: int,
+        cu_seqlens_q: int,
+        cu_seqlens_k: int,
+        alibi_slopes: int,
+        bias: int,
+        workspace: int,
+        counters: int,
+        stream: int,
+    ) -> None:
+        """Runs attention on these addresses (0 for none) and this stream.
 
         Raises RuntimeError with the library's words.
         """

@@ -1,4 +1,4 @@
-"""``tk bench``: measures the matrix product against its rivals, and lists which are installed."""
+"""``tk bench``: measures kernels against their rivals, and lists which are installed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tk import cli_attention
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
 from tk.cli_measure import add_common, progress_bar, save_record
 from tk.cli_planning import DEFAULT_DEVICE, duration, instances, measuring_device, named_device
@@ -34,6 +35,9 @@ def add_parser(commands: Commands) -> None:
     bench = commands.add_parser("bench", help=text, description=text)
     families = bench.add_subparsers(dest="family", metavar="FAMILY", required=True)
     _add_gemm(families)
+    attention = cli_attention.add_bench(families)
+    add_resume(attention)
+    attention.set_defaults(run=_attention)
     _add_paper(families)
     rivals = families.add_parser("rivals", help="which rivals are installed, in which version")
     rivals.set_defaults(run=_rivals)
@@ -122,6 +126,12 @@ def _gemm(options: argparse.Namespace, console: Console) -> int:
     else:
         record = _gemm_without_gpu(run, settings)
     return run.finish(record)
+
+
+def _attention(options: argparse.Namespace, console: Console) -> int:
+    check_writable(options.json)
+    run = Run(options, console)
+    return run.finish(cli_attention.measure(options, console, run))
 
 
 def _paper(options: argparse.Namespace, console: Console) -> int:
@@ -315,7 +325,7 @@ def _rivals(options: argparse.Namespace, console: Console) -> int:
     for found in find_rivals():
         rival = found.rival
         version = found.version or f"absent: {rival.install}"
-        measured = rival.name if "gemm" in rival.families else ""
+        measured = rival.name if {"gemm", "attention"} & set(rival.families) else ""
         table.add_row(rival.title, version, ", ".join(rival.families), measured)
     console.print(table)
     return 0

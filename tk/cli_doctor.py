@@ -79,14 +79,17 @@ def _libraries(table: Table, remedies: list[str]) -> bool:
             continue
         try:
             library = runtime.library(kind)
-            count = len(runtime.instances(kind))
+            products = len(runtime.instances(kind))
+            attention = len(runtime.instances(kind, "attention"))
         except (OSError, RuntimeError) as error:
             table.add_row(name, f"cannot be loaded: {error}")
             remedies.append(f"{runtime.library_path(kind)} cannot be loaded: install tk again")
             continue
         usable = usable or kind == "host"
         table.add_row(
-            name, f"architecture {library.architecture}, {count} instances of the matrix product"
+            name,
+            f"architecture {library.architecture}, {products} instances of the matrix product,"
+            f" {attention} of attention",
         )
     return usable
 

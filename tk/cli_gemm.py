@@ -1,4 +1,4 @@
-"""``tk plan gemm`` and the options of ``tk tune gemm``."""
+"""``tk plan`` with its families, and the options of ``tk tune gemm``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tk import cli_tune
-from tk.cli_common import CommandError, check_writable, in_words
-from tk.cli_measure import add_common, add_sweep
+from tk import cli_attention, cli_tune
+from tk.cli_common import check_writable
+from tk.cli_measure import add_common, add_sweep, save_plan
 from tk.cli_planning import (
     add_families,
-    add_family,
     add_gemm,
     add_product,
     plan_of,
@@ -24,12 +23,14 @@ if TYPE_CHECKING:
 
 def add_parsers(commands: Commands) -> None:
     """Adds both commands."""
-    plan = add_family(commands, "plan", "how a product would be run, and why")
+    planning = add_families(commands, "plan", "how a kernel would be run, and why")
+    plan = add_gemm(planning, "how a product would be run, and why")
     add_product(plan)
     plan.add_argument(
         "--json", metavar="FILE", help="save the plan; tk.schedulers.Plan.load reads it"
     )
     plan.set_defaults(run=_plan)
+    cli_attention.add_plan(planning)
 
     tuning = add_families(commands, "tune", "measure many plans of each shape, keep the fastest")
     cli_tune.add_store_parsers(tuning)
@@ -51,9 +52,5 @@ def _plan(options: argparse.Namespace, console: Console) -> int:
     check_writable(options.json)
     plan = plan_of(options)
     console.print(render(plan, console))
-    if options.json is not None:
-        try:
-            plan.save(options.json)
-        except OSError as error:
-            raise CommandError(in_words(error)) from error
+    save_plan(plan, options.json)
     return 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tk.benchmarks.record import Record
     from tk.benchmarks.running import Progress as Report
     from tk.benchmarks.shapes import Shape
+    from tk.schedulers import Plan
 
 ESTIMATE_SECONDS = 3600.0  # the time left is estimated from all steps of so long
 
@@ -54,6 +55,16 @@ def save_record(record: Record, path: str | None, console: Console) -> None:
     except OSError as error:
         raise CommandError(in_words(error)) from error
     console.print(f"saved; tk report show {path} prints it again", style="dim", markup=False)
+
+
+def save_plan(plan: Plan, path: str | None) -> None:
+    """Saves a plan where it was asked for."""
+    if path is None:
+        return
+    try:
+        plan.save(path)
+    except OSError as error:
+        raise CommandError(in_words(error)) from error
 
 
 @contextmanager

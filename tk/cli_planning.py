@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tk.cli_common import CommandError, UsageError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tk.cli_common import Commands
-    from tk.schedulers import Device, Instance, Plan
+    from tk.schedulers import Device, Plan
 
 DEFAULT_DEVICE = "h200"
 DTYPES = ("bf16", "fp16")
@@ -92,12 +92,12 @@ def cuda_device(name: str | None) -> torch.device | None:
     return device
 
 
-def instances() -> Sequence[Instance]:
-    """The instance table, which is the same in every library of a build."""
+def instances(family: str = "gemm") -> Sequence[Any]:
+    """A family's instance table, which is the same in every library of a build."""
     from tk import runtime
 
     try:
-        return runtime.instances("host" if runtime.has_library("host") else "cuda")
+        return runtime.instances("host" if runtime.has_library("host") else "cuda", family)
     except (OSError, RuntimeError) as error:
         raise CommandError(error) from error
 

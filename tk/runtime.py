@@ -4,6 +4,7 @@ needed, once, by whichever thread comes first."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from tk import _binding
+from tk.schedulers.attention_problem import AttentionInstance
 from tk.schedulers.calibration import calibrated as with_calibration
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
@@ -37,15 +39,24 @@ _REMEDIES = {
     "cuda": "tk was built without its CUDA kernels, install it where nvcc is found",
 }
 
+# Of each family: reads its table of instances, and makes one of a line of it.
+_TABLES: dict[
+    str, tuple[Callable[[_binding.Library], list[dict[str, Any]]], Callable[..., Any]]
+] = {
+    "gemm": (lambda library: library.matmul_instances(), Instance.from_dict),
+    "attention": (lambda library: library.attention_instances(), AttentionInstance.from_dict),
+}
+
 _lock = threading.RLock()
 _libraries: dict[str, _binding.Library] = {}
-_instances: dict[str, tuple[Instance, ...]] = {}
+_instances: dict[tuple[str, str], tuple[Any, ...]] = {}
 _backends: dict[tuple[str, int], Backend] = {}
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What runs the tensors of one device: a library, its instances, and the device in numbers.
+    """What runs the tensors of one device: a library, its instances of the matrix product, and the
+    device in numbers.
 
     `index` is the device's number for the library, 0 for the host.
     """
@@ -55,6 +66,10 @@ class Backend:
     library: _binding.Library
     instances: tuple[Instance, ...]
     device: Device
+
+    def table(self, family: str) -> tuple[Any, ...]:
+        """The library's instances of a family of kernels."""
+        return instances(self.kind, family)
 
 
 def library_version() -> str:
@@ -92,16 +107,16 @@ def library(kind: str) -> _binding.Library:
         return _libraries[kind]
 
 
-def instances(kind: str) -> tuple[Instance, ...]:
-    """The matrix-product instances that the library holds; index i is place i."""
-    found = _instances.get(kind)
+def instances(kind: str, family: str = "gemm") -> tuple[Any, ...]:
+    """The instances of a family that the library holds, of its own class; index i is place i."""
+    found = _instances.get((kind, family))
     if found is not None:
         return found
     with _lock:
-        if kind not in _instances:
-            table = library(kind).matmul_instances()
-            _instances[kind] = tuple(Instance.from_dict(entry) for entry in table)
-        return _instances[kind]
+        if (kind, family) not in _instances:
+            read, made = _TABLES[family]
+            _instances[kind, family] = tuple(map(made, read(library(kind))))
+        return _instances[kind, family]
 
 
 def calibration_dir() -> Path | None:

@@ -55,6 +55,11 @@ Library::Library(const std::string& path) : path_(path) {
     find(matmul_workspace_bytes, "tk_matmul_workspace_bytes");
     find(matmul_num_counters, "tk_matmul_num_counters");
     find(matmul, "tk_matmul");
+    find(num_attention_instances, "tk_num_attention_instances");
+    find(get_attention_instance, "tk_get_attention_instance");
+    find(attention_workspace_bytes, "tk_attention_workspace_bytes");
+    find(attention_num_counters, "tk_attention_num_counters");
+    find(attention, "tk_attention");
     find(last_error, "tk_last_error");
     find(order_tile, "tk_order_tile");
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/attention/attention_api.h"
 #include "kernels/gemm/matmul_api.h"
 
 namespace tk::binding {
@@ -26,6 +27,11 @@ class Library {
     decltype(&tk_matmul_workspace_bytes) matmul_workspace_bytes;
     decltype(&tk_matmul_num_counters) matmul_num_counters;
     decltype(&tk_matmul) matmul;
+    decltype(&tk_num_attention_instances) num_attention_instances;
+    decltype(&tk_get_attention_instance) get_attention_instance;
+    decltype(&tk_attention_workspace_bytes) attention_workspace_bytes;
+    decltype(&tk_attention_num_counters) attention_num_counters;
+    decltype(&tk_attention) attention;
     decltype(&tk_last_error) last_error;
     decltype(&tk_order_tile) order_tile;
 

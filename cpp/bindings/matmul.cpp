@@ -4,8 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <array>
-#include <string>
 
+#include "dtype_names.hpp"
 #include "library.hpp"
 
 namespace py = pybind11;
@@ -14,18 +14,6 @@ namespace tk::binding {
 namespace {
 
 using Strides = std::array<int64_t, 3>;
-
-const char* dtype_name(int code) {
-    switch (code) {
-        case TK_BF16:
-            return "bf16";
-        case TK_FP16:
-            return "fp16";
-        case TK_FP32:
-            return "fp32";
-    }
-    throw py::value_error("a library names the unknown dtype " + std::to_string(code));
-}
 
 py::dict instance_dict(const tk_matmul_instance& instance, int index) {
     py::dict entry;

@@ -19,7 +19,7 @@ from tk.ops.matmul_arguments import OPERATION, check, scalar
 from tk.ops.matmul_eager import prepare, run
 from tk.ops.matmul_function import differentiable_matmul, transformable_matmul
 from tk.ops.matmul_op import matmul_op, matmul_out_op
-from tk.ops.matmul_plan import plan_to_text
+from tk.ops.plan_text import plan_to_text
 from tk.schedulers import Plan
 
 __all__ = ["matmul", "plan_matmul"]
@@ -156,7 +156,7 @@ def _dispatched(
     plan: Plan | None,
 ) -> torch.Tensor:
     """The call as torch's dispatcher sees it."""
-    text = None if plan is None else plan_to_text(plan)
+    text = None if plan is None else plan_to_text(OPERATION, plan)
     if out is None:
         result: torch.Tensor = matmul_op(a, b, bias, c, activation, alpha, beta, out_dtype, text)
         return result

@@ -6,17 +6,16 @@ raise the same errors. Reads no memory and asks the device nothing.
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 
 import torch
 
 from tk.errors import describe, listed, wrong_type, wrong_value
+from tk.ops import arguments
+from tk.ops.arguments import check_device, check_dtype, check_tensor
 
 __all__ = [
     "ACTIVATIONS",
-    "DTYPE_CODES",
-    "DTYPE_NAMES",
     "INPUT_DTYPES",
     "OUTPUT_DTYPES",
     "Checked",
@@ -29,21 +28,8 @@ OPERATION = "tk.matmul"
 ACTIVATIONS: dict[str | None, int] = {None: 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 """Activations and their codes in the C interface (enum tk_activation)."""
 
-DTYPE_CODES: dict[torch.dtype, int] = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2}
-"""Data types and their codes in the C interface (enum tk_dtype)."""
-
-DTYPE_NAMES: dict[torch.dtype, str] = {
-    torch.bfloat16: "bf16",
-    torch.float16: "fp16",
-    torch.float32: "fp32",
-}
-"""Data types as problems and plans name them."""
-
 INPUT_DTYPES = (torch.bfloat16, torch.float16)
 OUTPUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-
-_DEVICES = ("cpu", "cuda", "meta")
-_LARGEST_FLOAT = float(torch.finfo(torch.float32).max)
 
 
 @dataclass(frozen=True)
@@ -63,24 +49,8 @@ class Checked:
 
 
 def scalar(argument: str, value: object) -> float:
-    """alpha or beta as a float. TypeError for anything but a real number, ValueError when fp32,
-    in which the kernel applies it, cannot hold it."""
-    if isinstance(value, torch.SymFloat | torch.SymInt):
-        return value  # type: ignore[return-value]
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        allowed = "a real number"
-        if isinstance(value, torch.Tensor):
-            allowed += " (a tensor would have to be waited for; use its .item())"
-        raise wrong_type(OPERATION, argument, value, allowed)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise wrong_value(
-            OPERATION, argument, "a number beyond all floats", "representable in float32"
-        ) from None
-    if _LARGEST_FLOAT < abs(number) < float("inf"):
-        raise wrong_value(OPERATION, argument, repr(number), "representable in float32")
-    return number
+    """alpha or beta as a float; errors as `tk.ops.arguments.scalar` has them."""
+    return arguments.scalar(OPERATION, argument, value)
 
 
 def check(
@@ -98,9 +68,11 @@ def check(
     be computed; each names the argument, what it was and what is allowed."""
     for name, tensor in (("a", a), ("b", b), ("bias", bias), ("c", c), ("out", out)):
         if tensor is not None or name in ("a", "b"):
-            _check_tensor(name, tensor)
+            check_tensor(OPERATION, name, tensor, optional=name not in ("a", "b"))
     _check_dtypes(a, b, bias, c, out, out_dtype)
-    _check_devices(a, (("b", b), ("bias", bias), ("c", c), ("out", out)))
+    for name, tensor in (("b", b), ("bias", bias), ("c", c), ("out", out)):
+        if tensor is not None:
+            check_device(OPERATION, name, tensor, "a", a)
     checked = _check_shapes(a, b, _output_dtype(a, out, out_dtype))
     if bias is not None and (bias.dim() != 1 or bias.shape[0] != checked.n):
         raise wrong_value(
@@ -118,16 +90,6 @@ def check(
     return checked
 
 
-def _check_tensor(name: str, tensor: object) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        allowed = "a torch.Tensor" if name in ("a", "b") else "a torch.Tensor or None"
-        raise wrong_type(OPERATION, name, tensor, allowed)
-    if tensor.layout != torch.strided:
-        raise wrong_value(OPERATION, name, f"of layout {tensor.layout}", "of layout torch.strided")
-    if tensor.device.type not in _DEVICES:
-        raise wrong_value(OPERATION, name, describe(tensor), "on a CPU or a CUDA device")
-
-
 def _check_dtypes(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -136,13 +98,12 @@ def _check_dtypes(
     out: torch.Tensor | None,
     out_dtype: torch.dtype | None,
 ) -> None:
-    if a.dtype not in INPUT_DTYPES:
-        raise wrong_value(OPERATION, "a", describe(a), f"of {listed(INPUT_DTYPES)}")
+    check_dtype(OPERATION, "a", a, INPUT_DTYPES)
     if b.dtype != a.dtype:
         raise wrong_value(OPERATION, "b", describe(b), f"of a's dtype, {a.dtype}")
     for name, tensor in (("bias", bias), ("c", c), ("out", out)):
-        if tensor is not None and tensor.dtype not in OUTPUT_DTYPES:
-            raise wrong_value(OPERATION, name, describe(tensor), f"of {listed(OUTPUT_DTYPES)}")
+        if tensor is not None:
+            check_dtype(OPERATION, name, tensor, OUTPUT_DTYPES)
     if out_dtype is not None:
         if not isinstance(out_dtype, torch.dtype):
             raise wrong_type(OPERATION, "out_dtype", out_dtype, "a torch.dtype or None")
@@ -158,14 +119,6 @@ def _output_dtype(
     if out is not None:
         return out.dtype
     return a.dtype if out_dtype is None else out_dtype
-
-
-def _check_devices(a: torch.Tensor, others: tuple[tuple[str, torch.Tensor | None], ...]) -> None:
-    for name, tensor in others:
-        if tensor is not None and tensor.device != a.device:
-            raise wrong_value(
-                OPERATION, name, f"on {tensor.device} while a is on {a.device}", "on a's device"
-            )
 
 
 def _check_shapes(a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype) -> Checked:

@@ -10,22 +10,15 @@ import torch
 
 from tk import resources
 from tk._binding import MatmulCall
-from tk.errors import wrong_value
 from tk.ops.matmul_arguments import OPERATION
 from tk.ops.matmul_layout import Layout
-from tk.ops.overlap import extent, share_memory
+from tk.ops.overlap import Operand, refuse_overlap
+from tk.ops.scratch import Scratch, stream_of
 from tk.runtime import Backend
 from tk.schedulers import Order, Plan
 
-__all__ = ["Epilogue", "Operand", "PreparedMatmul"]
+__all__ = ["Epilogue", "PreparedMatmul"]
 
-
-def _no_stream(_: int) -> int:
-    return 0
-
-
-# Absent from builds of torch without CUDA, where no CUDA tensor asks for it.
-_cuda_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _no_stream)
 
 # A closed form that is good everywhere, for where a table of tiles cannot be had.
 _TABLELESS = Order("grouped_m", 8)
@@ -41,21 +34,6 @@ class Epilogue:
     c_dtype: int
     bias_dtype: int
     out_dtype: int
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A strided tensor without its address, as overlaps are checked."""
-
-    name: str
-    shape: Sequence[int]
-    strides: Sequence[int]
-    itemsize: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes from the first to the last element, both counted."""
-        return extent(self.shape, self.strides) * self.itemsize
 
 
 class PreparedMatmul:
@@ -113,7 +91,7 @@ class PreparedMatmul:
         self._bytes = tuple(0 if each is None else each.bytes for each in operands)
         self._out = out
         self._out_bytes = out.bytes
-        self._stream = _no_stream if backend.kind == "host" else _cuda_stream
+        self._stream = stream_of(backend)
         self._replanned: PreparedMatmul | None = None
         self._table: torch.Tensor | None = None
         self._call = None if plan is None else _bound(backend, layout, plan, epilogue)
@@ -135,15 +113,7 @@ class PreparedMatmul:
                 break
         else:
             return  # not even the ranges cross
-        out = self._out
-        for start, each in zip(addresses, self._operands, strict=True):
-            if each is not None and share_memory(
-                (address, out.shape, out.strides, out.itemsize),
-                (start, each.shape, each.strides, each.itemsize),
-            ):
-                raise wrong_value(
-                    OPERATION, "out", f"in memory of {each.name}", "apart from all inputs"
-                )
+        refuse_overlap(OPERATION, self._out, address, self._operands, addresses)
 
     def launch(self, a: int, b: int, c: int, bias: int, out: int) -> None:
         """Runs the product on the current stream of its device."""
@@ -160,32 +130,24 @@ class PreparedMatmul:
     def _launch_on_host(
         self, call: MatmulCall, a: int, b: int, c: int, bias: int, out: int
     ) -> None:
-        # Calls of two threads run at once here, so each has counters of its own.
-        counters = torch.zeros(self._num_counters, dtype=torch.int32)
-        workspace = torch.empty(self._workspace_bytes, dtype=torch.uint8)
+        memory = Scratch(self._backend, 0, self._workspace_bytes, self._num_counters)
         table = 0 if self._table is None else self._table.data_ptr()
-        call(a, b, c, bias, out, table, workspace.data_ptr(), counters.data_ptr(), 0)
+        call(a, b, c, bias, out, table, memory.workspace, memory.counters, 0)
 
     def _launch_on_cuda(
         self, call: MatmulCall, a: int, b: int, c: int, bias: int, out: int
     ) -> None:
         assert self.plan is not None
         stream = self._stream(self._index)
-        table = counters = workspace = 0
+        table = 0
         if self.plan.order.needs_table:
             held = self._cuda_table(self.plan)
             if held is None:
                 self._without_table(self.plan).launch(a, b, c, bias, out)
                 return
             table = held.data_ptr()
-        if self._num_counters:
-            counting = resources.counters(self._index, stream, self._num_counters)
-            counters = counting.data_ptr()
-        if self._workspace_bytes:
-            where = torch.device("cuda", self._index)
-            partials = torch.empty(self._workspace_bytes, dtype=torch.uint8, device=where)
-            workspace = partials.data_ptr()
-        call(a, b, c, bias, out, table, workspace, counters, stream)
+        memory = Scratch(self._backend, stream, self._workspace_bytes, self._num_counters)
+        call(a, b, c, bias, out, table, memory.workspace, memory.counters, stream)
 
     def _cuda_table(self, plan: Plan) -> torch.Tensor | None:
         if self._table is None:

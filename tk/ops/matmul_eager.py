@@ -8,11 +8,12 @@ from torch.autograd.graph import increment_version
 from tk import runtime
 from tk.cache import BoundedCache
 from tk.errors import wrong_value
-from tk.ops.matmul_arguments import ACTIVATIONS, DTYPE_CODES, OPERATION, Checked, check
-from tk.ops.matmul_call import Epilogue, Operand, PreparedMatmul
+from tk.ops.arguments import DTYPE_CODES
+from tk.ops.matmul_arguments import ACTIVATIONS, OPERATION, Checked, check
+from tk.ops.matmul_call import Epilogue, PreparedMatmul
 from tk.ops.matmul_layout import layout_of
 from tk.ops.matmul_plan import check_plan, plan_for
-from tk.ops.overlap import overlaps_itself
+from tk.ops.overlap import Operand, overlaps_itself
 from tk.schedulers import Plan
 
 __all__ = ["prepare", "prepared_calls", "run"]
@@ -182,7 +183,7 @@ def prepare(
             bias_dtype=DTYPE_CODES[checked.out_dtype if bias is None else bias.dtype],
             out_dtype=DTYPE_CODES[checked.out_dtype],
         ),
-        [_operand("a", a), _operand("b", b), _operand("bias", bias), _operand("c", c)],
+        [Operand.of(name, t) for name, t in (("a", a), ("b", b), ("bias", bias), ("c", c))],
         _out_operand(checked, out_strides),
         checked.out_dtype,
         request=plan,
@@ -194,12 +195,6 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     for size in reversed(shape[1:]):
         strides.insert(0, strides[0] * max(size, 1))
     return tuple(strides)
-
-
-def _operand(name: str, tensor: torch.Tensor | None) -> Operand | None:
-    if tensor is None:
-        return None
-    return Operand(name, tuple(tensor.shape), tensor.stride(), tensor.element_size())
 
 
 def _out_operand(checked: Checked, strides: tuple[int, ...]) -> Operand:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from tk.errors import wrong_value
-from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION, Checked
+from tk.ops.arguments import DTYPE_NAMES
+from tk.ops.matmul_arguments import OPERATION, Checked
 from tk.schedulers.problem import MAX_SIZE, GemmProblem
 
 __all__ = ["Layout", "folded", "layout_of"]

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from tk.ops.matmul_arguments import check
 from tk.ops.matmul_eager import run
 from tk.ops.matmul_gradient import backward, setup_context
-from tk.ops.matmul_plan import plan_from_text
+from tk.ops.plan_text import plan_from_text
 
 __all__ = ["matmul_op", "matmul_out_op"]
 
@@ -71,7 +71,7 @@ matmul_op = torch.library.custom_op(
     device_types=_DEVICES,
     schema=f"({_ARGUMENTS}, ScalarType? out_dtype=None, str? plan=None) -> Tensor",
 )
-"""tk::matmul: a new tensor. `plan` is a plan's text (`tk.ops.matmul_plan.plan_to_text`)."""
+"""tk::matmul: a new tensor. `plan` is a plan's text (`tk.ops.plan_text`)."""
 
 matmul_out_op = torch.library.custom_op(
     "tk::matmul_out",

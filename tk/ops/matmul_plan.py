@@ -1,21 +1,20 @@
-"""Plans of matrix products: the one a call uses, the check of one that a caller brings, and the
-text form in which a plan passes through the dispatcher and compiled graphs."""
+"""Plans of matrix products: the one a call uses, and the check of one that a caller brings."""
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import torch
 
 from tk import runtime, tuning
 from tk.errors import wrong_type, wrong_value
-from tk.ops.matmul_arguments import DTYPE_NAMES, OPERATION
+from tk.ops.arguments import DTYPE_NAMES
+from tk.ops.matmul_arguments import OPERATION
 from tk.ops.matmul_layout import Layout, folded
 from tk.schedulers import GemmProblem, Plan, plan_gemm
 from tk.schedulers.problem import exchanged_majors
 
-__all__ = ["check_plan", "forget_plans", "plan_for", "plan_from_text", "plan_to_text"]
+__all__ = ["check_plan", "forget_plans", "plan_for"]
 
 
 def plan_for(
@@ -113,16 +112,3 @@ def _check_major(operand: str, major: str, legal: tuple[str, ...]) -> None:
     raise wrong_value(
         OPERATION, "plan", was, f"for {allowed}, by {operand}'s strides and the operands' addresses"
     )
-
-
-def plan_to_text(plan: Plan) -> str:
-    """What of the plan decides the launch, as JSON. A compiler's trace can follow this."""
-    if not isinstance(plan, Plan):
-        raise wrong_type(OPERATION, "plan", plan, "a tk.schedulers.Plan or None")
-    return plan.text
-
-
-@lru_cache(maxsize=64)
-def plan_from_text(text: str) -> Plan:
-    """The inverse of `plan_to_text`."""
-    return Plan.from_dict(json.loads(text))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-__all__ = ["extent", "overlaps_itself", "share_memory"]
+from tk.errors import wrong_value
+
+__all__ = ["Operand", "extent", "overlaps_itself", "refuse_overlap", "share_memory"]
 
 # Some 10 ms of search. Beyond it (never seen with three axes) the answer is the safe one.
 _MAX_WORK: Any = 1_000_000
@@ -69,3 +73,43 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
         if target >= 0 and _share(_Span(0, sizes, steps, 1), _Span(target, [1], [1], 1)):
             return True
     return False
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A strided tensor without its address, as overlaps are checked."""
+
+    name: str
+    shape: Sequence[int]
+    strides: Sequence[int]
+    itemsize: int
+
+    @staticmethod
+    def of(name: str, tensor: torch.Tensor | None) -> Operand | None:
+        """That of a tensor."""
+        if tensor is None:
+            return None
+        return Operand(name, tuple(tensor.shape), tensor.stride(), tensor.element_size())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes from the first to the last element, both counted."""
+        return extent(self.shape, self.strides) * self.itemsize
+
+
+def refuse_overlap(
+    operation: str,
+    out: Operand,
+    address: int,
+    operands: Sequence[Operand | None],
+    addresses: Sequence[int],
+) -> None:
+    """ValueError when an output at `address` shares a byte with an operand at its own."""
+    for start, each in zip(addresses, operands, strict=True):
+        if each is not None and share_memory(
+            (address, out.shape, out.strides, out.itemsize),
+            (start, each.shape, each.strides, each.itemsize),
+        ):
+            raise wrong_value(
+                operation, "out", f"in memory of {each.name}", "apart from all inputs"
+            )

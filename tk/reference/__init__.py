@@ -1,5 +1,6 @@
 """Every operation as a PyTorch formula: what kernels are tested against, never what a call runs."""
 
+from tk.reference.attention import attention, attention_merge, visible_keys
 from tk.reference.matmul import activate, matmul
 
-__all__ = ["activate", "matmul"]
+__all__ = ["activate", "attention", "attention_merge", "matmul", "visible_keys"]

@@ -4,15 +4,12 @@
 // c and out (batch, m, n), bias (n). All strides are in elements; everything is checked by the
 // caller but for what only the device knows. Nothing here knows of Python or torch.
 #pragma once
-#include <stdint.h>
+#include "kernels/library_api.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define TK_ABI_VERSION 3
-
-enum tk_dtype { TK_BF16 = 0, TK_FP16 = 1, TK_FP32 = 2 };
 enum tk_activation { TK_NONE = 0, TK_RELU = 1, TK_GELU = 2, TK_GELU_TANH = 3, TK_SILU = 4 };
 enum tk_loader { TK_LOADER_TMA = 0, TK_LOADER_GATHER = 1 };
 
@@ -63,7 +60,6 @@ typedef struct tk_matmul_pointers {
     void* stream;
 } tk_matmul_pointers;
 
-int tk_abi_version(void);
 int tk_num_matmul_instances(void);
 int tk_get_matmul_instance(int index, tk_matmul_instance* out);
 // 0 without splits or with splits_in_cluster, but for the one counter of a dynamic plan. -1 (see
@@ -71,7 +67,6 @@ int tk_get_matmul_instance(int index, tk_matmul_instance* out);
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem*);
 int64_t tk_matmul_num_counters(const tk_matmul_problem*);
 int tk_matmul(const tk_matmul_problem*, const tk_matmul_pointers*);
-const char* tk_last_error(void);
 int tk_order_tile(int kind, int param, int rows, int cols, const int32_t* table, int64_t index,
                   int32_t* row, int32_t* col);
 

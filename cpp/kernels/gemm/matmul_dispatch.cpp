@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/gemm/matmul_entry.hpp"
+#include "kernels/last_error.hpp"
 #include "tk/grid/order.hpp"
 
 TK_NAMESPACE_BEGIN
@@ -25,8 +26,6 @@ const std::vector<matmul_entry>& entries() {
     };
     return table;
 }
-
-thread_local std::string last_error;
 
 const matmul_entry& entry_of(const tk_matmul_problem& p) {
     if (p.instance < 0 || size_t(p.instance) >= entries().size()) {
@@ -117,16 +116,6 @@ memory_needs needs(const tk_matmul_problem& as_asked) {
     return result;
 }
 
-template <class F>
-int64_t or_minus_one(F&& f) {
-    try {
-        return f();
-    } catch (const std::exception& error) {
-        last_error = error.what();
-        return -1;
-    }
-}
-
 }  // namespace
 
 TK_NAMESPACE_END
@@ -149,15 +138,15 @@ int tk_get_matmul_instance(int index, tk_matmul_instance* out) {
 }
 
 int64_t tk_matmul_workspace_bytes(const tk_matmul_problem* p) {
-    return tk::or_minus_one([&] { return tk::needs(*p).workspace_bytes; });
+    return tk::or_failure(int64_t(-1), [&] { return tk::needs(*p).workspace_bytes; });
 }
 
 int64_t tk_matmul_num_counters(const tk_matmul_problem* p) {
-    return tk::or_minus_one([&] { return tk::needs(*p).counters; });
+    return tk::or_failure(int64_t(-1), [&] { return tk::needs(*p).counters; });
 }
 
 int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
-    try {
+    return tk::or_failure(1, [&] {
         if (p->m == 0 || p->n == 0 || p->batch == 0) return 0;
         const tk_matmul_problem problem = tk::exchanged(*p);
         tk::check_plan(problem);
@@ -172,10 +161,7 @@ int tk_matmul(const tk_matmul_problem* p, const tk_matmul_pointers* at) {
         if (p->swapped) std::swap(pointers.a, pointers.b);
         tk::entry_of(problem).run(problem, pointers);
         return 0;
-    } catch (const std::exception& error) {
-        tk::last_error = error.what();
-        return 1;
-    }
+    });
 }
 
 int tk_order_tile(int kind, int param, int rows, int cols, const int32_t* table, int64_t index,

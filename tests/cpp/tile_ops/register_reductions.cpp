@@ -47,6 +47,24 @@ REDUCTION(col_max, max)
 REDUCTION(col_min, min)
 REDUCTION(reduce_col, max, functions::max{})
 
+// A sum kept apart by lanes and added up: from 0, and from an accumulator that is finished before.
+template <int Warps, class V, class R>
+struct sum_by_lanes {
+    static constexpr int num_threads = 128;
+    using globals = arguments;
+    static TK_DEVICE void run(const globals& g) {
+        if (!takes_part<Warps>()) return;
+        R r;
+        V v, lanes;
+        read<Warps>(r, g.in[0]);
+        group<Warps>::zero(lanes);
+        group<Warps>::lane_row_sum(lanes, r, lanes);
+        group<Warps>::lane_row_sum(lanes, r, lanes);
+        group<Warps>::finish_row_sum(v, lanes);
+        write<Warps>(g.out, v);
+    }
+};
+
 // The operation is the reduction's place in the list, twice; and one for an accumulator.
 template <int Warps, class V, class R, class... Reductions>
 struct reduce {
@@ -162,7 +180,28 @@ void add_whole() {
     }
 }
 
+template <int Warps, class V, class R>
+void add_sums_by_lanes() {
+    for (const char* name : {"lane_row_sum", "finish_row_sum"}) {
+        add_case(name, scope_name<Warps>() + " " + register_name<R>(), [=] {
+            constexpr int rows = R::rows * Warps;
+            const auto x = generate(format_of<typename R::dtype>(), size_t(rows * R::cols),
+                                    inputs{3, 0, false});
+            const auto got = run<sum_by_lanes<Warps, V, R>>({x}, size_t(rows * copies<V>()), 0);
+            return compare(got, format_of<float>(), [&](size_t i) {
+                const auto first = x.begin() + int(i) % rows * R::cols;
+                std::vector<float> twice(first, first + R::cols);
+                twice.insert(twice.end(), first, first + R::cols);
+                return reduced(kind::sum, twice);
+            });
+        });
+    }
+}
+
 void fill_table() {
+    add_sums_by_lanes<1, rv_fl<16, vector_layout::orthogonal>, rt_fl<16, 24>>();
+    add_sums_by_lanes<4, rv_fl<32, vector_layout::orthogonal>, rt_bf<32, 16>>();
+    add_sums_by_lanes<4, rv_fl<32, vector_layout::aligned>, rt_fl<32, 32, col_layout>>();
     add_rows<1, rv_fl<16, vector_layout::orthogonal>, rt_fl<16, 16>>();
     add_rows<4, rv_fl<32, vector_layout::orthogonal>, rt_bf<32, 24>>();
     add_rows<4, rv_bf<32, vector_layout::aligned>, rt_fl<32, 32, col_layout>>();

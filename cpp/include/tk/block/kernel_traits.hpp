@@ -59,6 +59,16 @@ struct common_of<K> {
     static constexpr bool exists = true;
 };
 
+template <class K>
+struct producer_state_of {
+    using type = nothing;
+};
+template <class K>
+    requires requires { typename K::producer::state; }
+struct producer_state_of<K> {
+    using type = typename K::producer::state;
+};
+
 // The numbers of K that it may leave out.
 template <class K>
 struct numbers_of {

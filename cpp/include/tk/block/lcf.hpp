@@ -12,14 +12,16 @@
 //   K::consumer::finish(args)   once a task
 //   K::num_consumer_warpgroups
 // and may give
-//   K::layout::scratch_block    shared memory outside the ring: args.scratch. config.tail_bytes of
-//                               it, as many as a launch needs, are at args.tail()
+//   K::layout::scratch_block    shared memory outside the ring: args.scratch, of the producer too.
+//                               config.tail_bytes of it, as many as a launch needs, are at
+//                               args.tail()
 //   K::init_scratch(scratch)    prepares the semaphores in it: by one warp, before all else
 //   K::layout::finish_block     memory for `finish` in the place of the input stages:
 //                               args.finish_block(), which waits until every consumer has released
 //                               its last stage. The next task's loads start when all have finished
 //   K::common_state             what is known of a task, args.common: then it is
 //                               K::common_setup(globals, cluster_tile, task, common_state&)
+//   K::producer::state          registers of a producer's warp, kept from task to task: args.state
 //   K::producer::warps          1: so many warps call `load`;
 //   K::producer::arrivals       as many: arrivals at args.inputs_arrived a stage, of them all
 //   K::producer::prefetch(globals)  fetches descriptors, before the first task

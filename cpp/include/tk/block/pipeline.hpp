@@ -13,6 +13,7 @@ struct pipeline {
     using scratch_block = typename detail::scratch_of<K>::type;
     using finish_type = typename detail::finish_of<K>::type;
     using common_state = typename detail::common_of<K>::type;
+    using producer_state = typename detail::producer_state_of<K>::type;
     using scheduler = typename detail::scheduler_of<K>::type;
     using config_type = std::conditional_t<Stores, lcsf_config, lcf_config>;
     using numbers = detail::numbers_of<K>;
@@ -95,6 +96,8 @@ struct pipeline {
         int task, iter;
         input_block& input;
         semaphore& inputs_arrived;
+        scratch_block& scratch;
+        producer_state& state;
     };
 
     struct consumer_args {
@@ -262,6 +265,7 @@ struct pipeline {
         ring_position at;
         const bool gives = numbers::producer_warps == 1 || warpgroup::warpid() == 0;
         scheduler tasks(g.config, block.barriers.tasks, gives);
+        producer_state state;
         [[maybe_unused]] int finish_phase = 1;
         TK_NO_UNROLL
         while (task.index < g.config.num_tasks) {
@@ -280,7 +284,9 @@ struct pipeline {
                                    task.index,
                                    iter,
                                    block.stages[at.stage],
-                                   block.barriers.input.full[at.stage]};
+                                   block.barriers.input.full[at.stage],
+                                   block.scratch,
+                                   state};
                 K::producer::load(args);
                 at.advance(g.config.num_stages);
             }

@@ -5,6 +5,7 @@
 #include "tk/tile/layouts.hpp"
 #include "tk/tile/masks.hpp"
 #include "tk/tile/reductions.hpp"
+#include "tk/tile/row_copy.hpp"
 #include "tk/tile/shared_ops.hpp"
 
 #if defined(TK_ARCH_SM90)
@@ -31,6 +32,7 @@ struct group : detail::sync_ops<Warps>,
                detail::register_copy_ops<Warps>,
                detail::shared_ops<Warps>,
                detail::global_copy_ops<Warps>,
+               detail::row_copy_ops<Warps>,
                detail::complex_ops<Warps>,
                detail::memory_ops<Warps>,
                detail::mma_ops<Warps> {

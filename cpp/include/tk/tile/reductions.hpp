@@ -62,6 +62,24 @@ struct reduction_ops {
     static TK_DEVICE void row_sum(V& dst, const R& src, const A& accumulator) {
         reduce_row(dst, src, accumulator, functions::add{});
     }
+    // A sum over many tiles, kept apart by lanes: dst = accumulator + what the calling lane has of
+    // the row. `finish_row_sum` adds the lanes up once, at the end.
+    template <register_vector V, register_tile R, register_vector A>
+    static TK_DEVICE void lane_row_sum(V& dst, const R& src, const A& accumulator) {
+        check_row_values<R, V>(), check_places<V, A>();
+        float values[V::elements];
+        by_lane<V::elements>(values, src, functions::add{}, [](int, int of_row) { return of_row; });
+        assign(dst, [&](int i) { return value_of(accumulator, i) + values[i]; });
+    }
+    template <register_vector V>
+    static TK_DEVICE void finish_row_sum(V& dst, const V& src) {
+        constexpr auto lanes =
+            V::layout == vector_layout::orthogonal ? lanes_of::group : lanes_of::place;
+        static_assert(V::layout != vector_layout::naive,
+                      "finish_row_sum: the vector must be a tile's col_vec");
+        assign(dst,
+               [&](int i) { return combine_lanes<lanes>(value_of(src, i), functions::add{}); });
+    }
     template <class V, class R>
     static TK_DEVICE void row_prod(V& dst, const R& src) {
         reduce_row(dst, src, functions::mul{});
@@ -171,10 +189,17 @@ struct reduction_ops {
     }
 
   private:
-    // values[which(...)] = f over the elements with that index, over all lanes that share it. Two
-    // chains an index, since one would be a single chain of dependent instructions a row.
+    // values[which(...)] = f over the elements with that index, over all lanes that share it.
     template <lanes_of Lanes, int Values, register_tile R, class F, class Which>
     static TK_DEVICE void partial(float (&values)[Values], const R& src, F&& f, Which&& which) {
+        by_lane(values, src, f, which);
+        TK_UNROLL
+        for (int v = 0; v < Values; ++v) values[v] = combine_lanes<Lanes>(values[v], f);
+    }
+    // The same of the calling lane alone. Two chains an index, since one would be a single chain of
+    // dependent instructions a row.
+    template <int Values, register_tile R, class F, class Which>
+    static TK_DEVICE void by_lane(float (&values)[Values], const R& src, F&& f, Which&& which) {
         float chains[2][Values] = {};
         int seen[Values] = {};
         R::for_each([&](int i, int, int, int of_col, int of_row) {
@@ -185,8 +210,7 @@ struct reduction_ops {
         });
         TK_UNROLL
         for (int v = 0; v < Values; ++v) {
-            values[v] =
-                combine_lanes<Lanes>(seen[v] < 2 ? chains[0][v] : f(chains[0][v], chains[1][v]), f);
+            values[v] = seen[v] < 2 ? chains[0][v] : f(chains[0][v], chains[1][v]);
         }
     }
 };

@@ -1,0 +1,147 @@
+// The softmax over tiles of scores, and what comes of it: a row's output and its log-sum-exp, of
+// all keys or of a split of them.
+#pragma once
+#include "kernels/attention/tasks.hpp"
+
+TK_NAMESPACE_BEGIN
+
+// 2^(factor (a - b)); 0 for a of -infinity, whatever b is.
+struct scaled_power {
+    float factor;
+    TK_DEVICE float operator()(float a, float b) const {
+        const float scaled = b == -std::numeric_limits<float>::infinity() ? 0.0f : b * factor;
+        return functions::exp2{}(fmaf(a, factor, -scaled));
+    }
+};
+
+// Of a row: the largest score, and the sum of 2^(factor (score - largest)), of each lane for
+// itself.
+template <register_tile S>
+struct softmax_state {
+    col_vec<S> largest, sum;
+
+    TK_DEVICE void reset() {
+        warpgroup::neg_infty(largest);
+        warpgroup::zero(sum);
+    }
+    // The scores become the summands; returns 2^(factor (largest before - largest)).
+    TK_DEVICE col_vec<S> weigh(S& scores, float factor) {
+        col_vec<S> correction;
+        const col_vec<S> before = largest;
+        warpgroup::row_max(largest, scores, before);
+        warpgroup::exp2_scaled_sub_row(scores, scores, largest, factor);
+        warpgroup::map(correction, before, largest, scaled_power{factor});
+        warpgroup::mul(sum, sum, correction);
+        warpgroup::lane_row_sum(sum, scores, sum);
+        return correction;
+    }
+};
+
+template <element_16bit T>
+struct attention_epilogue {
+    T* out = nullptr;
+    float* lse = nullptr;                    // null: none
+    int64_t out_strides[3], lse_strides[3];  // row, head, batch
+    int value_dim = 0;
+    float* workspace = nullptr;  // of the splits
+    int* counters = nullptr;     // one an owner; 0 before and after
+
+    // A part in the workspace: its output in pieces of `piece_cols` columns, then base-2
+    // logarithms.
+    static constexpr int piece_cols = 32;
+    static TK_HOST_DEVICE constexpr int floats_per_part(int value_dim) {
+        return 64 * (value_dim + 1);
+    }
+
+    // A warpgroup's 64 rows from row_0 on. `owner` numbers them over all; `vote` is a word of
+    // shared memory and barrier_id a named barrier, of the warpgroup's own.
+    template <class R, class Softmax>
+    TK_DEVICE void store(R& sums, Softmax& softmax, float factor, const attention_tasks& tasks,
+                         const attention_task& task, int row_0, int owner, int* vote,
+                         int barrier_id) const {
+        using V = col_vec<R>;
+        auto& [largest, sum] = softmax;
+        warpgroup::finish_row_sum(sum, sum);
+        V logs;  // in base 2; a row without keys has a sum of 0, and one with them of 1 or more
+        warpgroup::map(logs, largest, sum,
+                       [=](float x, float y) { return fmaf(x, factor, log2f(y)); });
+        divide_rows(sums, sum);
+        const auto out_row = [&](int row) {
+            return tasks.address(out, out_strides, task, row_0 + row);
+        };
+        const int splits = int(tasks.splits.divisor);
+        if (splits == 1) {
+            warpgroup::scatter_rows(out_row, sums, value_dim);
+            return store_logs(logs, tasks, task, row_0);
+        }
+
+        constexpr int64_t part_floats = floats_per_part(R::cols);
+        float* const parts = workspace + int64_t(owner) * splits * part_floats;
+        float* const own = parts + task.split * part_floats;
+        const int valid = tasks.rows(task) - row_0;
+        TK_UNROLL
+        for (int i = 0; i < R::cols / piece_cols; ++i) {
+            warpgroup::store_fragment(own + i * 64 * piece_cols,
+                                      subtile<16, piece_cols>(sums, 0, i), valid);
+        }
+        warpgroup::scatter_row_values([=](int row) { return own + 64 * R::cols + row; }, logs);
+        if (!warpgroup::arrive_last(counters + owner, splits, vote, barrier_id)) return;
+
+        const auto load_logs = [&](V& to, int split) {
+            const float* const from = parts + split * part_floats + 64 * R::cols;
+            warpgroup::gather_row_values(to, [=](int row) { return from + row; });
+        };
+        V weight, part_logs;
+        warpgroup::neg_infty(largest);
+        TK_NO_UNROLL
+        for (int split = 0; split < splits; ++split) {
+            load_logs(part_logs, split);
+            warpgroup::max(largest, largest, part_logs);
+        }
+        TK_NO_UNROLL
+        for (int i = 0; i < R::cols / piece_cols; ++i) {
+            rt_fl<16, piece_cols> total, part;
+            warpgroup::zero(total);
+            warpgroup::zero(sum);
+            TK_NO_UNROLL
+            for (int split = 0; split < splits; ++split) {
+                load_logs(part_logs, split);
+                warpgroup::map(weight, part_logs, largest, scaled_power{1.0f});
+                warpgroup::add(sum, sum, weight);
+                warpgroup::sum_fragments(part, parts + split * part_floats + i * 64 * piece_cols, 1,
+                                         0, valid);
+                warpgroup::mul_row(part, part, weight);
+                warpgroup::add(total, total, part);
+            }
+            divide_rows(total, sum);
+            warpgroup::scatter_rows(
+                [&](int row) {
+                    T* const to = out_row(row);
+                    return to == nullptr ? to : to + i * piece_cols;
+                },
+                total, value_dim - i * piece_cols);
+        }
+        warpgroup::map(logs, largest, sum, [](float x, float y) { return x + log2f(y); });
+        store_logs(logs, tasks, task, row_0);
+    }
+
+  private:
+    // 0 where the sum is: a row without keys, whatever became of it.
+    template <class R, class V>
+    static TK_DEVICE void divide_rows(R& tile, const V& sums) {
+        V inverse;
+        warpgroup::map(inverse, sums, [](float x) { return x == 0.0f ? 0.0f : 1.0f / x; });
+        warpgroup::map_row(tile, tile, inverse,
+                           [](float x, float by) { return by == 0.0f ? 0.0f : x * by; });
+    }
+    template <class V>
+    TK_DEVICE void store_logs(V& logs, const attention_tasks& tasks, const attention_task& task,
+                              int row_0) const {
+        if (lse == nullptr) return;
+        warpgroup::mul(logs, logs, 0.6931471805599453f);
+        warpgroup::scatter_row_values(
+            [&](int row) { return tasks.address(lse, lse_strides, task, row_0 + row); }, logs);
+    }
+};
+
+TK_NAMESPACE_END
