@@ -75,9 +75,9 @@ def _builds() -> None:
 @pytest.mark.parametrize("flavour", host_programs.FLAVOURS)
 def test_attention_is_right_and_the_sanitizers_are_silent(flavour: str) -> None:
     cases = [case.rstrip(",") for case in _CASES]
-    # CUTLASS's conversion of special values to half overflows an int, which is harmless.
-    if flavour == "address":
-        cases = [case for case in cases if "nan" not in case and "hidden" not in case]
+    if flavour == "address":  # CUTLASS's conversion to half overflows an int, which is harmless
+        half = ("instance=one", "instance=three")
+        cases = [case for case in cases if not case.startswith(half)]
     done = host_programs.run(_PROGRAM, flavour, *cases, timeout=400)
     assert dict(zip(cases, done.stdout.splitlines(), strict=False)) == dict.fromkeys(cases, "ok")
     assert done.stderr == ""

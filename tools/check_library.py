@@ -26,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-MATRIX_FAMILIES = ("matmul",)
+MATRIX_FAMILIES = ("matmul", "attention")
 """Families whose every kernel multiplies on the tensor cores."""
 
 ALLOWED_SPILLS = Path(__file__).with_name("allowed_spills.txt")
