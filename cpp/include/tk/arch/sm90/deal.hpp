@@ -26,9 +26,9 @@ TK_DEVICE void deal(bool rows_fastest, F&& f) {
         f(at.row, at.col);
     });
 }
-// The same in two steps: `load(values, row, col)` for several places before `store(row, col, values)`
-// for the first of them, so that a lane has many loads in flight. A store into memory that might be
-// what the next one loads would hold that one up.
+// The same in two steps: `load(values, row, col)` for several places before `store(row, col,
+// values)` for the first of them, so that a lane has many loads in flight. A store into memory that
+// might be what the next one loads would hold that one up.
 template <int Warps, int Width, int Rows, int Cols, class Load, class Store>
 TK_DEVICE void deal_loads(bool rows_fastest, Load&& load, Store&& store) {
     constexpr int lanes = Warps * 32, count = Rows * Cols / Width;
