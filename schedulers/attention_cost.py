@@ -1,8 +1,9 @@
 """The time model of attention: waves of query tiles, each as long as its key tiles take.
 
-Fitted by eye to a trial of this kernel on an H200: 613 TFLOP/s at head dimension 128 and 475 at 64
-say that a key tile's products and its exponentials take their times one after the other, most of
-what overlaps being lost to the power limit; how many heads should share L2 is from the same trial.
+Fitted by eye to timings on an H200 with 16384 keys: a key tile's products and its exponentials take
+their times one after the other, most of what overlaps being lost to the power limit, and what its
+consumers do not hide of each other's waits. How many heads should share L2 is from a trial of such
+a kernel.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tk.schedulers.problem import DTYPE_BYTES
 from tk.schedulers.walk import ceil_div
 
 _EXPONENTIALS = 16  # a clock and multiprocessor (CUDA C++ Programming Guide, arithmetic throughput)
+_WAITS = {1: 3.5e-7, 2: 2.4e-7, 3: 7e-8}  # s of a key tile that so many consumers do not hide
 _FILL_TILES = 0.65  # key tiles that an item's first products and its end take beside its own
 _L2_SHARE = 0.535  # of L2 for the keys and values of the heads that are worked on
 _MOST_COLUMNS = 4096  # query tiles whose key tiles are counted one by one
@@ -185,7 +187,8 @@ class AttentionGroup:
 
     @cached_property
     def _tile_seconds(self) -> float:
-        computed = self._product_seconds + self._exponential_seconds + self.device.stage_overhead_s
+        waits = _WAITS[min(self.instance.consumer_warpgroups, 3)]
+        computed = self._product_seconds + self._exponential_seconds + waits
         return max(computed, self._tile_bytes / self.device.sm_bandwidth)
 
     @property

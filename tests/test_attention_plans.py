@@ -34,7 +34,10 @@ def test_every_candidate_is_right(device: str, options: dict[str, Any], dimensio
     for group in groups:
         choice = group.choice(group.orders()[0])
         other = plan.replace(
-            **{name: getattr(choice, name) for name in ("instance", "splits", "pack_heads", "grid")}
+            **{
+                name: getattr(choice, name)
+                for name in ("instance", "num_stages", "splits", "pack_heads", "grid", "dynamic")
+            }
         )
         out, lse = pair(tk.attention(q, k, v, plan=other, return_lse=True, **options))
         assert_no_worse_than_torch(out, lse, q, k, v, **options)
