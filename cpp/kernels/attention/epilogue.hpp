@@ -5,12 +5,14 @@
 
 TK_NAMESPACE_BEGIN
 
-// 2^(factor (a - b)); 0 for a of -infinity, whatever b is.
+// 2^(factor (a - b)); 0 for a of -infinity, whatever b is. Sums whose terms were 2^(factor score -
+// factor a), with factor a rounded, become those of b: exactly so, however large a and b are.
 struct scaled_power {
     float factor;
     TK_DEVICE float operator()(float a, float b) const {
-        const float scaled = b == -std::numeric_limits<float>::infinity() ? 0.0f : b * factor;
-        return functions::exp2{}(fmaf(a, factor, -scaled));
+        const functions::rounded_mul product;
+        const bool nothing = b == -std::numeric_limits<float>::infinity();
+        return functions::exp2{}(product(a, factor) - (nothing ? 0.0f : product(b, factor)));
     }
 };
 
@@ -46,11 +48,12 @@ struct attention_epilogue {
     float* workspace = nullptr;  // of the splits
     int* counters = nullptr;     // one an owner; 0 before and after
 
-    // A part in the workspace: its output in pieces of `piece_cols` columns, then base-2
-    // logarithms.
+    // A part in the workspace: its output in pieces of `piece_cols` columns, then each row's
+    // largest score and sum. They stay apart: of a logarithm of both, fp32 keeps too little if
+    // scores are large.
     static constexpr int piece_cols = 32;
     static TK_HOST_DEVICE constexpr int floats_per_part(int value_dim) {
-        return 64 * (value_dim + 1);
+        return 64 * (value_dim + 2);
     }
 
     // A warpgroup's 64 rows from row_0 on. `owner` numbers them over all; `vote` is a word of
@@ -62,9 +65,6 @@ struct attention_epilogue {
         using V = col_vec<R>;
         auto& [largest, sum] = softmax;
         warpgroup::finish_row_sum(sum, sum);
-        V logs;  // in base 2; a row without keys has a sum of 0, and one with them of 1 or more
-        warpgroup::map(logs, largest, sum,
-                       [=](float x, float y) { return fmaf(x, factor, log2f(y)); });
         divide_rows(sums, sum);
         const auto out_row = [&](int row) {
             return tasks.address(out, out_strides, task, row_0 + row);
@@ -72,7 +72,7 @@ struct attention_epilogue {
         const int splits = int(tasks.splits.divisor);
         if (splits == 1) {
             warpgroup::scatter_rows(out_row, sums, value_dim);
-            return store_logs(logs, tasks, task, row_0);
+            return store_logs(softmax, factor, tasks, task, row_0);
         }
 
         constexpr int64_t part_floats = floats_per_part(R::cols);
@@ -84,34 +84,37 @@ struct attention_epilogue {
             warpgroup::store_fragment(own + i * 64 * piece_cols,
                                       subtile<16, piece_cols>(sums, 0, i), valid);
         }
-        warpgroup::scatter_row_values([=](int row) { return own + 64 * R::cols + row; }, logs);
+        warpgroup::scatter_row_values([=](int row) { return own + 64 * R::cols + row; }, largest);
+        warpgroup::scatter_row_values([=](int row) { return own + 64 * (R::cols + 1) + row; }, sum);
         if (!warpgroup::arrive_last(counters + owner, splits, vote, barrier_id)) return;
 
-        const auto load_logs = [&](V& to, int split) {
-            const float* const from = parts + split * part_floats + 64 * R::cols;
+        const auto load_values = [&](V& to, int split, int which) {
+            const float* const from = parts + split * part_floats + 64 * (R::cols + which);
             warpgroup::gather_row_values(to, [=](int row) { return from + row; });
         };
-        V weight, part_logs;
+        V weight, part;
         warpgroup::neg_infty(largest);
         TK_NO_UNROLL
         for (int split = 0; split < splits; ++split) {
-            load_logs(part_logs, split);
-            warpgroup::max(largest, largest, part_logs);
+            load_values(part, split, 0);
+            warpgroup::max(largest, largest, part);
         }
         TK_NO_UNROLL
         for (int i = 0; i < R::cols / piece_cols; ++i) {
-            rt_fl<16, piece_cols> total, part;
+            rt_fl<16, piece_cols> total, out_of_part;
             warpgroup::zero(total);
             warpgroup::zero(sum);
             TK_NO_UNROLL
             for (int split = 0; split < splits; ++split) {
-                load_logs(part_logs, split);
-                warpgroup::map(weight, part_logs, largest, scaled_power{1.0f});
+                load_values(part, split, 0);
+                warpgroup::map(weight, part, largest, scaled_power{factor});
+                load_values(part, split, 1);
+                warpgroup::mul(weight, weight, part);
                 warpgroup::add(sum, sum, weight);
-                warpgroup::sum_fragments(part, parts + split * part_floats + i * 64 * piece_cols, 1,
-                                         0, valid);
-                warpgroup::mul_row(part, part, weight);
-                warpgroup::add(total, total, part);
+                warpgroup::sum_fragments(
+                    out_of_part, parts + split * part_floats + i * 64 * piece_cols, 1, 0, valid);
+                warpgroup::mul_row(out_of_part, out_of_part, weight);
+                warpgroup::add(total, total, out_of_part);
             }
             divide_rows(total, sum);
             warpgroup::scatter_rows(
@@ -121,8 +124,7 @@ struct attention_epilogue {
                 },
                 total, value_dim - i * piece_cols);
         }
-        warpgroup::map(logs, largest, sum, [](float x, float y) { return x + log2f(y); });
-        store_logs(logs, tasks, task, row_0);
+        store_logs(softmax, factor, tasks, task, row_0);
     }
 
   private:
@@ -134,11 +136,15 @@ struct attention_epilogue {
         warpgroup::map_row(tile, tile, inverse,
                            [](float x, float by) { return by == 0.0f ? 0.0f : x * by; });
     }
-    template <class V>
-    TK_DEVICE void store_logs(V& logs, const attention_tasks& tasks, const attention_task& task,
-                              int row_0) const {
+    // A row without keys has a sum of 0, and one with them of 1 or more.
+    template <class Softmax>
+    TK_DEVICE void store_logs(const Softmax& softmax, float factor, const attention_tasks& tasks,
+                              const attention_task& task, int row_0) const {
         if (lse == nullptr) return;
-        warpgroup::mul(logs, logs, 0.6931471805599453f);
+        auto logs = softmax.largest;
+        warpgroup::map(logs, softmax.largest, softmax.sum, [=](float x, float y) {
+            return (functions::rounded_mul{}(x, factor) + log2f(y)) * 0.6931471805599453f;
+        });
         warpgroup::scatter_row_values(
             [&](int row) { return tasks.address(lse, lse_strides, task, row_0 + row); }, logs);
     }

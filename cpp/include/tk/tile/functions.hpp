@@ -106,6 +106,17 @@ struct sub {
 struct mul {
     TK_HOST_DEVICE float operator()(float a, float b) const { return a * b; }
 };
+// A product that stays one: never the first half of a multiply-add, which would not round it.
+struct rounded_mul {
+    TK_HOST_DEVICE float operator()(float a, float b) const {
+#if defined(__CUDA_ARCH__)
+        return __fmul_rn(a, b);
+#else
+        const volatile float product = a * b;
+        return product;
+#endif
+    }
+};
 struct div {
     TK_HOST_DEVICE float operator()(float a, float b) const { return a / b; }
 };
