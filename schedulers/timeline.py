@@ -155,7 +155,7 @@ def stage_times(plan: Plan) -> StageTimes:
     read = plan.prediction.bytes["a"] + plan.prediction.bytes["b"]
     stages = cost.items / cost.clusters * max(cost.k_tiles, 1)  # of one block
     return StageTimes(
-        latency=cost.tiles.load_latency(plan.device, read),
+        latency=cost.stage_latency(read) * max(plan.num_stages - 1, 1),
         transfer=max(
             cost.tiles.load,
             cost.tiles.l2_seconds / stages,

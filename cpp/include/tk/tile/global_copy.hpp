@@ -136,25 +136,6 @@ struct global_copy_ops {
         }
         load_by<1>(dst, src, at);
     }
-    // Whether the tensor can be read by so many neighbours; if so, has loaded the tile.
-    template <int Count, shared_tile S, global_tensor G>
-    static TK_DEVICE bool load_by(S& dst, const G& src, coord at) {
-        const global_window<global_element<G>, Count> window(src, at);
-        if (Count > 1 && !window.aligned) return false;
-        // Lanes read neighbours: single elements follow the smaller stride.
-        deal_loads<Warps, Count, S::rows, S::cols>(
-            Count == 1 && src.row_stride < src.col_stride,
-            [&](float (&values)[Count], int row, int col) { window.read(values, row, col); },
-            [&](int row, int col, const float (&values)[Count]) {
-                auto* to = dst.data + dst.index(row, col);
-                if constexpr (Count > 1) {
-                    write_vector(to, values);
-                } else {
-                    *to = convert<typename S::dtype>(values[0]);
-                }
-            });
-        return true;
-    }
     template <global_tensor G, shared_tile S>
     static TK_DEVICE void store(const G& dst, const S& src, coord at) {
         constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
@@ -193,6 +174,27 @@ struct global_copy_ops {
             const float value[1] = {convert<float>(src.data[i])};
             window.write(0, i, value);
         });
+    }
+
+  private:
+    // Whether the tensor can be read by so many neighbours; if so, has loaded the tile.
+    template <int Count, shared_tile S, global_tensor G>
+    static TK_DEVICE bool load_by(S& dst, const G& src, coord at) {
+        const global_window<global_element<G>, Count> window(src, at);
+        if (Count > 1 && !window.aligned) return false;
+        // Lanes read neighbours: single elements follow the smaller stride.
+        deal_loads<Warps, Count, S::rows, S::cols>(
+            Count == 1 && src.row_stride < src.col_stride,
+            [&](float (&values)[Count], int row, int col) { window.read(values, row, col); },
+            [&](int row, int col, const float (&values)[Count]) {
+                auto* to = dst.data + dst.index(row, col);
+                if constexpr (Count > 1) {
+                    write_vector(to, values);
+                } else {
+                    *to = convert<typename S::dtype>(values[0]);
+                }
+            });
+        return true;
     }
 };
 
