@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
-#include <utility>
 
 #include "dtype_names.hpp"
 #include "library.hpp"
+#include "prepared_call.hpp"
 
 namespace py = pybind11;
 
@@ -35,28 +34,15 @@ py::dict instance_dict(const tk_attention_instance& instance, int index) {
 }
 
 py::list attention_instances(const Library& library) {
-    py::list table;
-    for (int index = 0; index < library.num_attention_instances(); ++index) {
-        tk_attention_instance instance{};
-        if (library.get_attention_instance(index, &instance) != 0) {
-            throw std::runtime_error(library.last_error());
-        }
-        table.append(instance_dict(instance, index));
-    }
-    return table;
+    return instance_table(library, library.num_attention_instances, library.get_attention_instance,
+                          instance_dict);
 }
 
-/// A problem whose plan, sizes and strides are fixed; only addresses change from call to call.
-class AttentionCall {
+class AttentionCall : public PreparedCall<tk_attention_problem, tk_attention_pointers> {
   public:
     AttentionCall(const Library& library, const tk_attention_problem& problem)
-        : library_(library),
-          problem_(problem),
-          workspace_bytes_(checked(library.attention_workspace_bytes(&problem_))),
-          num_counters_(checked(library.attention_num_counters(&problem_))) {}
-
-    int64_t workspace_bytes() const { return workspace_bytes_; }
-    int64_t num_counters() const { return num_counters_; }
+        : PreparedCall(library, problem, library.attention_workspace_bytes,
+                       library.attention_num_counters, library.attention) {}
 
     void operator()(std::uintptr_t q, std::uintptr_t k, std::uintptr_t v, std::uintptr_t out,
                     std::uintptr_t lse, std::uintptr_t cu_seqlens_q, std::uintptr_t cu_seqlens_k,
@@ -76,26 +62,8 @@ class AttentionCall {
             .workspace = reinterpret_cast<float*>(workspace),
             .counters = reinterpret_cast<int32_t*>(counters),
             .stream = reinterpret_cast<void*>(stream)};
-        int status;
-        if (library_.computes_in_call()) {
-            py::gil_scoped_release others_may_run;
-            status = library_.attention(&problem_, &pointers);
-        } else {
-            status = library_.attention(&problem_, &pointers);
-        }
-        if (status != 0) throw std::runtime_error(library_.last_error());
+        run(pointers);
     }
-
-  private:
-    int64_t checked(int64_t size) const {
-        if (size < 0) throw py::value_error(library_.last_error());
-        return size;
-    }
-
-    const Library& library_;  // kept alive by py::keep_alive
-    tk_attention_problem problem_;
-    int64_t workspace_bytes_;
-    int64_t num_counters_;
 };
 
 template <std::size_t N>

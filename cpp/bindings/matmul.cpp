@@ -7,6 +7,7 @@
 
 #include "dtype_names.hpp"
 #include "library.hpp"
+#include "prepared_call.hpp"
 
 namespace py = pybind11;
 
@@ -35,28 +36,15 @@ py::dict instance_dict(const tk_matmul_instance& instance, int index) {
 }
 
 py::list matmul_instances(const Library& library) {
-    py::list table;
-    for (int index = 0; index < library.num_matmul_instances(); ++index) {
-        tk_matmul_instance instance{};
-        if (library.get_matmul_instance(index, &instance) != 0) {
-            throw std::runtime_error(library.last_error());
-        }
-        table.append(instance_dict(instance, index));
-    }
-    return table;
+    return instance_table(library, library.num_matmul_instances, library.get_matmul_instance,
+                          instance_dict);
 }
 
-/// A problem whose plan, sizes and strides are fixed; only addresses change from call to call.
-class MatmulCall {
+class MatmulCall : public PreparedCall<tk_matmul_problem, tk_matmul_pointers> {
   public:
     MatmulCall(const Library& library, const tk_matmul_problem& problem)
-        : library_(library),
-          problem_(problem),
-          workspace_bytes_(checked(library.matmul_workspace_bytes(&problem_))),
-          num_counters_(checked(library.matmul_num_counters(&problem_))) {}
-
-    int64_t workspace_bytes() const { return workspace_bytes_; }
-    int64_t num_counters() const { return num_counters_; }
+        : PreparedCall(library, problem, library.matmul_workspace_bytes,
+                       library.matmul_num_counters, library.matmul) {}
 
     void operator()(std::uintptr_t a, std::uintptr_t b, std::uintptr_t c, std::uintptr_t bias,
                     std::uintptr_t out, std::uintptr_t order_table, std::uintptr_t workspace,
@@ -67,26 +55,8 @@ class MatmulCall {
             reinterpret_cast<void*>(out),        reinterpret_cast<const int32_t*>(order_table),
             reinterpret_cast<float*>(workspace), reinterpret_cast<int32_t*>(counters),
             reinterpret_cast<void*>(stream)};
-        int status;
-        if (library_.computes_in_call()) {
-            py::gil_scoped_release others_may_run;
-            status = library_.matmul(&problem_, &pointers);
-        } else {
-            status = library_.matmul(&problem_, &pointers);
-        }
-        if (status != 0) throw std::runtime_error(library_.last_error());
+        run(pointers);
     }
-
-  private:
-    int64_t checked(int64_t size) const {
-        if (size < 0) throw py::value_error(library_.last_error());
-        return size;
-    }
-
-    const Library& library_;  // kept alive by py::keep_alive
-    tk_matmul_problem problem_;
-    int64_t workspace_bytes_;
-    int64_t num_counters_;
 };
 
 MatmulCall make_call(const Library& library, int64_t m, int64_t n, int64_t k, int64_t batch,
