@@ -6,8 +6,13 @@ from __future__ import annotations
 import host_programs
 import pytest
 
-pytestmark = pytest.mark.slow
 _PROGRAM = "host_attention_check"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prepare(
+        host_programs.start_builds, [(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS]
+    ),
+]
 
 _LENGTHS = [
     f"q={queries},k={keys}{more}"
@@ -65,11 +70,6 @@ _CASES = [
     "instance=narrow,q=100,k=200,left=30",
     "instance=narrow,d=80,dv=24",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _builds() -> None:
-    host_programs.start_builds([(_PROGRAM, flavour) for flavour in host_programs.FLAVOURS])
 
 
 @pytest.mark.parametrize("flavour", host_programs.FLAVOURS)

@@ -1,55 +1,20 @@
 // Runs the attention kernel on the host architecture and holds every element of the result against
 // the formula in fp64. Small tiles, instantiated here for speed; the kernel is the library's.
-//
-//   host_attention_check CASE...          one line a case: "ok", "wrong ..." or "error ..."
-//   host_attention_check sites CASE       one line for every synchronisation operation passed
-//   host_attention_check drop SITE CASE   the case without the operations at that site
-//
-// A case is "key=value,..."; see `problem::number` below for the keys.
+// case_program.hpp says how it is called.
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <limits>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "case_program.hpp"
 #include "kernels/attention/attention_instance.hpp"
 
 namespace {
 
 using tk::bf16;
 using tk::half;
-
-struct problem {
-    std::map<std::string, std::string> text;
-
-    int number(const char* key, int otherwise) const {
-        const auto found = text.find(key);
-        return found == text.end() ? otherwise : std::atoi(found->second.c_str());
-    }
-    double real(const char* key, double otherwise) const {
-        const auto found = text.find(key);
-        return found == text.end() ? otherwise : std::atof(found->second.c_str());
-    }
-    std::string word(const char* key, const char* otherwise) const {
-        const auto found = text.find(key);
-        return found == text.end() ? otherwise : found->second;
-    }
-};
-
-problem read_case(const std::string& text) {
-    problem result;
-    for (size_t at = 0; at < text.size();) {
-        const size_t end = std::min(text.find(',', at), text.size());
-        const size_t equals = text.find('=', at);
-        if (equals > end) throw std::invalid_argument("a case is key=value,...: " + text);
-        result.text[text.substr(at, equals - at)] = text.substr(equals + 1, end - equals - 1);
-        at = end + 1;
-    }
-    return result;
-}
 
 constexpr float untouched = -77.0f;
 
@@ -292,23 +257,4 @@ std::string run(const problem& p) {
 
 }  // namespace
 
-int main(int count, char** arguments) {
-    if (count == 3 && std::strcmp(arguments[1], "sites") == 0) {
-        tk::machine::sabotage::record();
-        std::printf("%s\n", run(read_case(arguments[2])).c_str());
-        for (const std::string& site : tk::machine::sabotage::sites()) {
-            std::printf("%s\n", site.c_str());
-        }
-        return 0;
-    }
-    int first = 1;
-    if (count == 4 && std::strcmp(arguments[1], "drop") == 0) {
-        tk::machine::sabotage::drop(arguments[2]);
-        first = 3;
-    }
-    for (int i = first; i < count; ++i) {
-        std::printf("%s\n", run(read_case(arguments[i])).c_str());
-        std::fflush(stdout);
-    }
-    return 0;
-}
+int main(int count, char** arguments) { return run_cases(run, count, arguments); }
