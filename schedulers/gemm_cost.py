@@ -118,7 +118,7 @@ class GemmTiles:
         self.cols = cols = -(-tiles_n // cluster_n)
         self.k_tiles = -(-k // instance.tile_k)
         self.cluster_size = cluster_m * cluster_n
-        self.at_once = device.num_sms // self.cluster_size
+        self.at_once = device.clusters_at_once(self.cluster_size)
         self.cluster_tiles = tiles = rows * cols * batch
 
         # One block's chain through a round.
@@ -166,18 +166,15 @@ class GemmTiles:
             self.launch += device.cluster_overhead_s
         self.cluster_launch = device.launch_overhead_s + device.cluster_overhead_s
 
-    def load_latency(self, device: Device, read_bytes: float) -> float:
-        """Seconds from asking for a stage to having it, if `read_bytes` come from memory."""
-        missed = min(read_bytes / self.l2_bytes, 1.0) if self.l2_bytes else 0.0
-        return device.load_latency_s + missed * device.memory_latency_s
-
     def stage_latency(self, device: Device, read_bytes: float, num_stages: int) -> float:
         """Seconds a stage when loads are waited for: the ring but two stages covers one latency.
 
         One of the two is read by products in flight, the other is given back only after the next
-        ones are issued.
+        ones are issued. `read_bytes` of what is loaded come from memory and take longer.
         """
-        return self.load_latency(device, read_bytes) / max(num_stages - 2, 0.5)
+        missed = min(read_bytes / self.l2_bytes, 1.0) if self.l2_bytes else 0.0
+        latency = device.load_latency_s + missed * device.memory_latency_s
+        return latency / max(num_stages - 2, 0.5)
 
     def exchange(self, device: Device, splits: int, in_cluster: bool) -> tuple[float, float]:
         """Seconds in which a block hands on its part of a tile, and in which the sum is formed."""

@@ -11,7 +11,15 @@ import torch
 
 from tk.errors import describe, listed, wrong_type, wrong_value
 
-__all__ = ["DTYPE_CODES", "DTYPE_NAMES", "check_device", "check_dtype", "check_tensor", "scalar"]
+__all__ = [
+    "DTYPE_CODES",
+    "DTYPE_NAMES",
+    "check_device",
+    "check_dtype",
+    "check_tensor",
+    "refuse_inference",
+    "scalar",
+]
 
 DTYPE_CODES: dict[torch.dtype, int] = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2}
 """Data types and their codes in the C interface (enum tk_dtype)."""
@@ -74,3 +82,11 @@ def check_device(
     if tensor.device != first.device:
         was = f"on {tensor.device} while {first_name} is on {first.device}"
         raise wrong_value(operation, name, was, f"on {first_name}'s device")
+
+
+def refuse_inference(operation: str, out: torch.Tensor) -> None:
+    """ValueError for an output of inference mode outside of it, which torch lets nobody write."""
+    if out.is_inference() and not torch.is_inference_mode_enabled():
+        raise wrong_value(
+            operation, "out", "a tensor of inference mode outside of it", "an ordinary tensor"
+        )

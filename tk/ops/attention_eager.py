@@ -11,6 +11,7 @@ from torch.autograd.graph import increment_version
 from tk import runtime
 from tk.cache import BoundedCache
 from tk.errors import wrong_value
+from tk.ops.arguments import refuse_inference
 from tk.ops.attention_arguments import (
     OPERATION,
     Arguments,
@@ -23,7 +24,7 @@ from tk.ops.attention_arguments import (
 from tk.ops.attention_call import PreparedAttention
 from tk.ops.attention_layout import layout_of, longest_lengths
 from tk.ops.attention_plan import check_plan, plan_for
-from tk.ops.overlap import Operand, overlaps_itself
+from tk.ops.overlap import Operand, refuse_self_overlap
 from tk.schedulers import Plan
 
 __all__ = ["prepare", "prepared_calls", "run"]
@@ -153,10 +154,7 @@ def _check_addresses(arguments: Arguments) -> None:
 
 def _refuse_unusable(out: torch.Tensor, arguments: Arguments, prepared: PreparedAttention) -> None:
     """ValueError for an output that cannot be written, by what a prepared call does not know."""
-    if out.is_inference() and not torch.is_inference_mode_enabled():
-        raise wrong_value(
-            OPERATION, "out", "a tensor of inference mode outside of it", "an ordinary tensor"
-        )
+    refuse_inference(OPERATION, out)
     if out.requires_grad:
         check_out(out, prepared.checked)
     inputs = [_address(name, each) for name, each in arguments.tensors() if name != "out"]
@@ -171,13 +169,8 @@ def prepare(arguments: Arguments, checked: Checked, plan: Plan | None) -> Prepar
     out = arguments.out
     if out is None:
         out = new_output(arguments.q, checked, torch.device("meta"))
-    elif overlaps_itself(out.shape, out.stride()):
-        raise wrong_value(
-            OPERATION,
-            "out",
-            f"of strides {tuple(out.stride())}, by which elements share memory",
-            "of strides that give each element its own",
-        )
+    else:
+        refuse_self_overlap(OPERATION, out.shape, out.stride())
     layout = layout_of(arguments, checked, out.stride(), lengths)
     backend = runtime.backend(arguments.q.device)
     used: Plan | None = None

@@ -67,9 +67,7 @@ def _attention(
     **options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes
-    plan = options.get("plan")
-    read = None if plan is None else plan_from_text(plan)
-    out, lse = run(_arguments(*tensors, None, options), read)
+    out, lse = run(_arguments(*tensors, None, options), plan_from_text(options.get("plan")))
     return out, _given(lse, q)
 
 
@@ -85,9 +83,8 @@ def _attention_out(
     **options: Any,
 ) -> torch.Tensor:
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes
-    plan = options.get("plan")
-    read = None if plan is None else plan_from_text(plan)
-    return _given(run(_arguments(*tensors, out, options), read)[1], q)
+    _, lse = run(_arguments(*tensors, out, options), plan_from_text(options.get("plan")))
+    return _given(lse, q)
 
 
 def _given(lse: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor:

@@ -8,12 +8,12 @@ from torch.autograd.graph import increment_version
 from tk import runtime
 from tk.cache import BoundedCache
 from tk.errors import wrong_value
-from tk.ops.arguments import DTYPE_CODES
+from tk.ops.arguments import DTYPE_CODES, refuse_inference
 from tk.ops.matmul_arguments import ACTIVATIONS, OPERATION, Checked, check
 from tk.ops.matmul_call import Epilogue, PreparedMatmul
 from tk.ops.matmul_layout import layout_of
 from tk.ops.matmul_plan import check_plan, plan_for
-from tk.ops.overlap import Operand, overlaps_itself
+from tk.ops.overlap import Operand, refuse_self_overlap
 from tk.schedulers import Plan
 
 __all__ = ["prepare", "prepared_calls", "run"]
@@ -92,10 +92,7 @@ def run(
     address = out.data_ptr()
     if not address:
         _refuse_freed(out=out)
-    if out.is_inference() and not torch.is_inference_mode_enabled():
-        raise wrong_value(
-            OPERATION, "out", "a tensor of inference mode outside of it", "an ordinary tensor"
-        )
+    refuse_inference(OPERATION, out)
     prepared.refuse_overlap((a_address, b_address, bias_address, c_address), address)
     prepared.launch(a_address, b_address, c_address, bias_address, address)
     increment_version(out)
@@ -153,13 +150,8 @@ def prepare(
     """Checks the arguments, plans the product and binds it to the library of a's device."""
     checked = check(a, b, bias, activation, alpha, c, beta, out, out_dtype)
     out_strides = _dense(checked.shape) if out is None else out.stride()
-    if out is not None and overlaps_itself(checked.shape, out_strides):
-        raise wrong_value(
-            OPERATION,
-            "out",
-            f"of strides {tuple(out_strides)}, by which elements share memory",
-            "of strides that give each element its own",
-        )
+    if out is not None:
+        refuse_self_overlap(OPERATION, checked.shape, out_strides)
     aligned = not (a.data_ptr() | b.data_ptr()) & 15
     layout = layout_of(checked, a, b, bias, c, out_strides, aligned)
     backend = runtime.backend(a.device)

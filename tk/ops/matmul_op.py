@@ -44,8 +44,7 @@ def _matmul(
     plan: str | None = None,
 ) -> torch.Tensor:
     _refuse_forward_mode()
-    read = None if plan is None else plan_from_text(plan)
-    return run(a, b, bias, activation, alpha, c, beta, None, out_dtype, read)
+    return run(a, b, bias, activation, alpha, c, beta, None, out_dtype, plan_from_text(plan))
 
 
 def _matmul_out(
@@ -60,8 +59,7 @@ def _matmul_out(
     plan: str | None = None,
 ) -> None:
     _refuse_forward_mode()
-    read = None if plan is None else plan_from_text(plan)
-    run(a, b, bias, activation, alpha, c, beta, out, None, read)
+    run(a, b, bias, activation, alpha, c, beta, out, None, plan_from_text(plan))
 
 
 matmul_op = torch.library.custom_op(

@@ -11,7 +11,14 @@ import torch
 
 from tk.errors import wrong_value
 
-__all__ = ["Operand", "extent", "overlaps_itself", "refuse_overlap", "share_memory"]
+__all__ = [
+    "Operand",
+    "extent",
+    "overlaps_itself",
+    "refuse_overlap",
+    "refuse_self_overlap",
+    "share_memory",
+]
 
 # Some 10 ms of search. Beyond it (never seen with three axes) the answer is the safe one.
 _MAX_WORK: Any = 1_000_000
@@ -73,6 +80,17 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
         if target >= 0 and _share(_Span(0, sizes, steps, 1), _Span(target, [1], [1], 1)):
             return True
     return False
+
+
+def refuse_self_overlap(operation: str, shape: Sequence[int], strides: Sequence[int]) -> None:
+    """ValueError for an output of such strides two of whose elements are one."""
+    if overlaps_itself(shape, strides):
+        raise wrong_value(
+            operation,
+            "out",
+            f"of strides {tuple(strides)}, by which elements share memory",
+            "of strides that give each element its own",
+        )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,6 @@ def plan_to_text(operation: str, plan: Plan) -> str:
 
 
 @lru_cache(maxsize=64)
-def plan_from_text(text: str) -> Plan:
-    """The inverse of `plan_to_text`."""
-    return Plan.from_dict(json.loads(text))
+def plan_from_text(text: str | None) -> Plan | None:
+    """The inverse of `plan_to_text`; None for None."""
+    return None if text is None else Plan.from_dict(json.loads(text))
