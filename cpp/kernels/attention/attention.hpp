@@ -16,7 +16,10 @@ struct attention {
     static constexpr int max_stages = 8;
     // A multiprocessor has 504 registers for a lane of each of three warpgroups, 512 of four.
     static constexpr int producer_registers = Consumers == 1 ? 0 : Consumers == 2 ? 40 : 32;
-    static constexpr int consumer_registers = Consumers == 1 ? 0 : Consumers == 2 ? 232 : 160;
+    static constexpr int consumer_registers = Consumers == 1   ? 0
+                                              : Consumers == 2 ? 232
+                                              : Consumers == 3 ? 160
+                                                               : 112;
     using scheduler = static_or_queue_scheduler;
 
     struct layout {
@@ -134,6 +137,8 @@ struct attention {
             rt<T, 16, TileK> weights;
             rt_fl<16, ValueDim> out;
             softmax_state<rt_fl<16, TileK>> softmax;
+            attention_range unchanged;  // keys whose scores stay what they are
+            int clears;                 // of the last tile of values: those from here on
         };
 
         template <class Args>
@@ -149,14 +154,11 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void finish(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
             const attention_task& task = args.common;
             const int part = args.consumer, row_0 = task.row_0 + part * 64;
             if (row_0 >= args.g.tasks.rows(task)) return;
-            if (task.tiles == 0) {
-                warpgroup::zero(out);
-                softmax.reset();
-            }
+            if (task.tiles == 0) softmax.reset();
             args.g.epilogue.store(out, softmax, args.g.scores.factor, args.g.tasks, task, row_0,
                                   task.owner * Consumers + part, &args.scratch.votes[part],
                                   1 + part);
@@ -165,70 +167,80 @@ struct attention {
       private:
         template <class Args>
         static TK_DEVICE void first(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
+            const attention_task& task = args.common;
+            const attention_tasks& tasks = args.g.tasks;
+            unchanged = args.g.scores.unchanged(
+                tasks.queries(task, task.row_0 + args.consumer * 64, 64), task.lengths);
+            clears =
+                tasks.first_keys == nullptr ? TileK : task.lengths.keys - task.last_tile * TileK;
+            softmax.reset();
             warpgroup::mma_async_wait<0>(scores);
             args.release();
-            if (args.common.tiles == 1) warp::arrive(args.scratch.q_released);
-            softmax.reset();
+            if (task.tiles == 1) warp::arrive(args.scratch.q_released);
             weigh(args);
             warpgroup::copy(weights, scores);
         }
 
         template <class Args>
         static TK_DEVICE void next(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
             clear_beyond(args);
             await_turn(args);
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
-            warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
+            add_values(args);
             pass_turn(args);
             warpgroup::mma_async_wait<1>(scores, out, weights);
             if (args.iter == args.common.tiles - 1) warp::arrive(args.scratch.q_released);
-            const auto correction = weigh(args);
+            weigh(args);
             warpgroup::keep_before_wait(softmax.sum);
             warpgroup::mma_async_wait<0>(out, weights);
             args.release();
-            warpgroup::mul_row(out, out, correction);
             warpgroup::copy(weights, scores);
         }
 
         template <class Args>
         static TK_DEVICE void last(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
             clear_beyond(args);
-            warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
+            add_values(args);
             warpgroup::mma_async_wait<0>(out, weights);
             args.release();
         }
 
-        // The scores become weights; returns by what all before them is too large.
+        // The correction runs under the product of the next scores, which is issued before it.
         template <class Args>
-        static TK_DEVICE auto weigh(const Args& args) {
+        static TK_DEVICE void add_values(const Args& args) {
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            if (softmax.corrects && args.iter > 1) warpgroup::mul_row(out, out, softmax.correction);
+            warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
+        }
+
+        // The scores become weights.
+        template <class Args>
+        static TK_DEVICE void weigh(const Args& args) {
+            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
             const attention_task& task = args.common;
-            const attention_tasks& tasks = args.g.tasks;
             const auto& rule = args.g.scores;
-            auto& scores = args.state.scores;
-            const int first = task.row_0 + args.consumer * 64;
             const int key_0 = (task.last_tile - args.iter) * TileK;
-            if (!rule.unchanged(tasks.queries(task, first, 64), {key_0, key_0 + TileK},
-                                task.lengths)) {
+            if (key_0 < unchanged.first || key_0 + TileK > unchanged.end) {
+                const int first = task.row_0 + args.consumer * 64;
                 rule.change([&](auto&& f) {
                     warpgroup::apply(scores, scores, [&](int row, int col, float score) {
-                        return f(tasks.place(task, first + row, key_0 + col), score);
+                        return f(args.g.tasks.place(task, first + row, key_0 + col), score);
                     });
                 });
             }
-            return args.state.softmax.weigh(scores, rule.factor);
+            softmax.weigh(scores, rule.factor);
         }
 
         // What follows the last value of a packed sequence is another's, and a weight of 0 does not
         // make 0 of its infinities and NaNs.
         template <class Args>
         static TK_DEVICE void clear_beyond(const Args& args) {
-            const attention_task& task = args.common;
-            const int valid = task.lengths.keys - task.last_tile * TileK;
-            if (args.iter > 1 || valid >= TileK || args.g.tasks.first_keys == nullptr) return;
+            const int valid = args.state.clears;
+            if (args.iter > 1 || valid >= TileK) return;
             auto& v = args.input().v;
             if (args.consumer == 0) {
                 warpgroup::apply(v, v,

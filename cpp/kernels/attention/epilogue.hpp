@@ -16,26 +16,34 @@ struct scaled_power {
     }
 };
 
-// Of a row: the largest score, and the sum of 2^(factor (score - largest)), of each lane for
-// itself.
+// Of a row: a score near the largest, and the sum of 2^(factor (score - that)), of each lane for
+// itself. What is measured from it stays as it is until a score is 2^8 times as heavy: most tiles
+// then change no earlier sum.
 template <register_tile S>
 struct softmax_state {
+    static constexpr float slack = 8.0f;  // a power of 2: weights stay far below 65504, fp16's most
     col_vec<S> largest, sum;
+    col_vec<S> correction;  // of all before: 2^(factor (largest before - largest)),
+    bool corrects;          // if that is not 1 for all rows of a warp
 
     TK_DEVICE void reset() {
         warpgroup::neg_infty(largest);
         warpgroup::zero(sum);
     }
-    // The scores become the summands; returns 2^(factor (largest before - largest)).
-    TK_DEVICE col_vec<S> weigh(S& scores, float factor) {
-        col_vec<S> correction;
+    // The scores become the summands.
+    TK_DEVICE void weigh(S& scores, float factor) {
         const col_vec<S> before = largest;
         warpgroup::row_max(largest, scores, before);
+        warpgroup::map(largest, before, largest, [=](float from, float to) {
+            return (to - from) * factor <= slack ? from : to;
+        });
+        corrects = warp::any(before, largest, [](float from, float to) { return from != to; });
         warpgroup::exp2_scaled_sub_row(scores, scores, largest, factor);
-        warpgroup::map(correction, before, largest, scaled_power{factor});
-        warpgroup::mul(sum, sum, correction);
+        if (corrects) {
+            warpgroup::map(correction, before, largest, scaled_power{factor});
+            warpgroup::mul(sum, sum, correction);
+        }
         warpgroup::lane_row_sum(sum, scores, sum);
-        return correction;
     }
 };
 
@@ -63,7 +71,7 @@ struct attention_epilogue {
                          const attention_task& task, int row_0, int owner, int* vote,
                          int barrier_id) const {
         using V = col_vec<R>;
-        auto& [largest, sum] = softmax;
+        auto& [largest, sum, correction, corrects] = softmax;
         warpgroup::finish_row_sum(sum, sum);
         divide_rows(sums, sum);
         const auto out_row = [&](int row) {
@@ -133,8 +141,12 @@ struct attention_epilogue {
     static TK_DEVICE void divide_rows(R& tile, const V& sums) {
         V inverse;
         warpgroup::map(inverse, sums, [](float x) { return x == 0.0f ? 0.0f : 1.0f / x; });
-        warpgroup::map_row(tile, tile, inverse,
-                           [](float x, float by) { return by == 0.0f ? 0.0f : x * by; });
+        if (warp::any(sums, [](float x) { return x == 0.0f; })) {
+            warpgroup::map_row(tile, tile, inverse,
+                               [](float x, float by) { return by == 0.0f ? 0.0f : x * by; });
+        } else {
+            warpgroup::mul_row(tile, tile, inverse);
+        }
     }
     // A row without keys has a sum of 0, and one with them of 1 or more.
     template <class Softmax>

@@ -4,7 +4,7 @@
 //   factor            by which the changed scores go into base 2: log2(e) for natural ones
 //   change(f)         calls f(at, score) -> score for one function of a score_place, or for several
 //                     one after the other; -infinity is a key that is not seen
-//   unchanged(...)    true where a tile of scores needs no call, as of key_band
+//   unchanged(...)    the keys whose scores need no call for some queries, as of key_band
 //   keys(...)         the keys that some queries see: no others are loaded, as of key_band
 #pragma once
 #include "tk/tk.hpp"
@@ -38,11 +38,12 @@ struct key_band {
         const int end = queries.end + lengths.shift() + right;
         return {first < 0 ? 0 : first, end > lengths.keys ? lengths.keys : end};
     }
-    TK_HOST_DEVICE bool unchanged(attention_range queries, attention_range keys,
-                                  attention_lengths lengths) const {
-        const int shift = lengths.shift();
-        return keys.end <= lengths.keys && keys.end - 1 <= queries.first + shift + right &&
-               keys.first >= queries.end - 1 + shift - left;
+    // Those that all of the queries see.
+    TK_HOST_DEVICE attention_range unchanged(attention_range queries,
+                                             attention_lengths lengths) const {
+        const int first = queries.end - 1 + lengths.shift() - left;
+        const int end = queries.first + lengths.shift() + right + 1;
+        return {first, end > lengths.keys ? lengths.keys : end};
     }
     // Two comparisons with a row's bounds, and no branch.
     TK_DEVICE bool sees(const score_place& at) const {
@@ -76,8 +77,8 @@ struct general_scores : key_band {
     const float* wide_bias = nullptr;  // or in fp32
     int64_t bias_strides[4] = {};      // batch, head, query, key
 
-    TK_HOST_DEVICE bool unchanged(attention_range, attention_range, attention_lengths) const {
-        return false;
+    TK_HOST_DEVICE attention_range unchanged(attention_range, attention_lengths) const {
+        return {0, 0};
     }
     template <class F>
     TK_DEVICE void change(F&& f) const {

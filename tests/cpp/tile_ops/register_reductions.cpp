@@ -100,6 +100,11 @@ struct reduce_all {
         g.out[3] = warp::min(r);
         g.out[4] = warp::hasnan(r) ? 1.0f : 0.0f;
         g.out[5] = warp::reduce(r, functions::min{});
+        g.out[6] = warp::any(r, [](float x) { return x < 0.0f; }) ? 1.0f : 0.0f;
+        if constexpr (register_vector<R>) {  // of pairs: which are the same only without NaN
+            const auto differ = [](float x, float y) { return x != y; };
+            if (warp::any(r, r, differ) != warp::hasnan(r)) g.out[6] = -1.0f;
+        }
     }
 };
 
@@ -154,8 +159,8 @@ void add_columns() {
 }
 template <class R>
 void add_whole() {
-    const char* const names[] = {"sum", "prod", "max", "min", "hasnan", "reduce"};
-    for (int operation = 0; operation < 6; ++operation) {
+    const char* const names[] = {"sum", "prod", "max", "min", "hasnan", "reduce", "any"};
+    for (int operation = 0; operation < 7; ++operation) {
         add_case(names[operation], "warp " + register_name<R>(), [=] {
             std::string problem;
             const kind which = operation == 5 ? kind::min : kind(operation % 4);
@@ -168,10 +173,13 @@ void add_whole() {
             for (int seed = 1; seed <= 8 && problem.empty(); ++seed) {
                 const inputs how{uint64_t(seed), seed < 3 ? 0 : int(size), which == kind::prod};
                 const auto x = generate(format_of<typename R::dtype>(), size, how);
-                const auto got = run<reduce_all<R>>({x}, 6, 0);
-                bool found = false;
-                for (const float each : x) found = found || std::isnan(each);
+                const auto got = run<reduce_all<R>>({x}, 7, 0);
+                bool found = false, negative = false;
+                for (const float each : x) {
+                    found = found || std::isnan(each), negative = negative || each < 0.0f;
+                }
                 problem = compare({got[size_t(operation)]}, format_of<float>(), [&](size_t) {
+                    if (operation == 6) return exactly(negative ? 1.0f : 0.0f);
                     return operation == 4 ? exactly(found ? 1.0f : 0.0f) : reduced(which, x);
                 });
             }

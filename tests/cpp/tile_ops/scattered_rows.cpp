@@ -116,7 +116,9 @@ void add_case_of(const char* operation_name, int operation, const std::string& n
 
 template <int Warps, class T, class R>
 void add_registers() {
-    for (const auto& [cols, step] : {std::pair{R::cols, R::cols + 8}, {R::cols - 6, R::cols + 3}}) {
+    for (const auto& [cols, step] : {std::pair{R::cols, R::cols + 8},
+                                     {R::cols - 8, R::cols + 8},
+                                     {R::cols - 6, R::cols + 3}}) {
         add_case_of<Warps, T, R>("scatter_rows", 0, register_name<R>(), cols, step);
     }
     using V = typename R::col_vec;
@@ -134,6 +136,8 @@ void fill_table() {
     add_registers<1, float, rt_fl<16, 16>>();
     add_registers<4, bf16, rt_fl<16, 24>>();
     add_registers<4, tk::half, rt_hf<32, 32>>();
+    add_registers<4, bf16, rt_fl<16, 128>>();
+    add_registers<1, tk::half, rt_fl<32, 64>>();
     add_shared<1, st_bf<16, 64>>();
     add_shared<4, st_hf<64, 96>>();
 }

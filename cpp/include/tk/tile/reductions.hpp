@@ -176,16 +176,27 @@ struct reduction_ops {
     static TK_DEVICE float min(const R& src) {
         return reduce(src, functions::min{});
     }
+    // Whether f is true of any element, or of any pair of elements of two vectors.
+    template <in_registers R, class F>
+    static TK_DEVICE bool any(const R& src, F&& f) {
+        static_assert(Warps == 1, "any is an operation of one warp");
+        bool found = false;
+        R::for_each([&](int i, auto...) { found = found || f(convert<float>(src.data[i])); });
+        return any_lane(found);
+    }
+    template <register_vector V, class F>
+    static TK_DEVICE bool any(const V& a, const V& b, F&& f) {
+        static_assert(Warps == 1, "any is an operation of one warp");
+        bool found = false;
+        V::for_each([&](int i, int) {
+            found = found || f(convert<float>(a.data[i]), convert<float>(b.data[i]));
+        });
+        return any_lane(found);
+    }
     // Whether any element is NaN.
     template <in_registers R>
     static TK_DEVICE bool hasnan(const R& src) {
-        static_assert(Warps == 1, "hasnan is an operation of one warp");
-        bool found = false;
-        R::for_each([&](int i, auto...) {
-            const float value = convert<float>(src.data[i]);
-            found = found || value != value;
-        });
-        return any_lane(found);
+        return any(src, [](float x) { return x != x; });
     }
 
   private:

@@ -27,6 +27,15 @@ struct row_copy_ops {
         using T = std::remove_pointer_t<decltype(to(0))>;
         T* rows[V::elements];
         V::for_each([&](int i, int place) { rows[i] = to(group_row<Warps>(place)); });
+        if constexpr (sizeof(T) == 2 && sizeof(typename R::dtype) >= 2 && R::cols % 32 == 0) {
+            if (!any_lane(cols % 8 != 0 || !are_aligned<8>(rows))) {
+                for_each_eight<T>(src, [&](int of_row, int col, const eight<T>& values) {
+                    if (rows[of_row] == nullptr || col >= cols) return;
+                    *reinterpret_cast<eight<T>*>(rows[of_row] + col) = values;
+                });
+                return;
+            }
+        }
         const bool aligned = are_aligned<2>(rows);
         R::for_each([&](int i, int, int col, int, int of_row) {
             if (i % 2 != 0 || rows[of_row] == nullptr || col >= cols) return;
@@ -49,19 +58,17 @@ struct row_copy_ops {
         static_assert(S::cols % 8 == 0, "gather_rows: the tile must have a multiple of 8 columns");
         note_tile<Warps>(dst, true, "gather_rows");
         deal<Warps, 8, S::rows, S::cols>(false, [&](int row, int col) {
-            struct alignas(16) unit {
-                T data[8] = {};
-            } read;
+            eight<T> read{};
             const T* const at = from(row);
             if (at != nullptr && col < cols) {
                 if (reinterpret_cast<uintptr_t>(at + col) % 16 == 0) {
-                    read = *reinterpret_cast<const unit*>(at + col);
+                    read = *reinterpret_cast<const eight<T>*>(at + col);
                 } else {
                     TK_UNROLL
                     for (int i = 0; i < 8; ++i) read.data[i] = at[col + i];
                 }
             }
-            *reinterpret_cast<unit*>(dst.data + dst.index(row, col)) = read;
+            *reinterpret_cast<eight<T>*>(dst.data + dst.index(row, col)) = read;
         });
     }
     // The value of row r of the group's tile goes to to(r), null for nowhere; comes from from(r).

@@ -44,6 +44,12 @@ TK_DEVICE void write_vector(T* to, const float (&values)[Count]) {
     *reinterpret_cast<vector*>(to) = written;
 }
 
+// A vector as it is, of elements of 16 bits.
+template <element_16bit T>
+struct alignas(16) eight {
+    T data[8];
+};
+
 // Any number of them, 16 bytes of memory at a time: a multiple of that, aligned to it.
 template <int Count, element T>
 TK_DEVICE void read_vectors(float (&values)[Count], const T* from) {

@@ -1,6 +1,7 @@
 // Changes of a register tile's layout: on the host every layout is the same array.
 #pragma once
 #include "tk/tile/register_tile.hpp"
+#include "tk/tile/vectors.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -23,6 +24,21 @@ void relabel(D& dst, const A& src) {
     for (int row = 0; row < D::rows; ++row) {
         for (int col = 0; col < D::cols; ++col) {
             dst.data[row * D::cols + col] = src.data[col * A::cols + row];
+        }
+    }
+}
+
+// f(index into a col_vec's data, column, 8 elements T) for every 8 neighbouring columns of a row.
+template <element_16bit T, register_tile R, class F>
+void for_each_eight(const R& src, F&& f) {
+    static_assert(R::is_row && R::cols % 32 == 0,
+                  "for_each_eight: a row layout, and a multiple of 32 columns");
+    for (int row = 0; row < R::rows; ++row) {
+        for (int col = 0; col < R::cols; col += 8) {
+            eight<T> values;
+            for (int i = 0; i < 8; ++i)
+                values.data[i] = convert<T>(src.data[row * R::cols + col + i]);
+            f(row, col, values);
         }
     }
 }

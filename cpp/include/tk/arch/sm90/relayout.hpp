@@ -3,6 +3,7 @@
 #pragma once
 #include "tk/arch/sm90/pack.hpp"
 #include "tk/tile/register_tile.hpp"
+#include "tk/tile/vectors.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -197,6 +198,46 @@ TK_DEVICE void rearrange(D& dst, const A& src) {
             if (index_of<A::layout>(position) == s) value = from;
         }
         dst.data[i] = convert<typename D::dtype>(value);
+    }
+}
+
+// Word i of the lane with place q of every four becomes word q of the one with place i.
+TK_DEVICE void transpose_in_fours(uint32_t (&words)[4]) {
+    TK_UNROLL
+    for (int step = 1; step < 4; step *= 2) {
+        const bool upper = (lane() & step) != 0;
+        TK_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            if ((i & step) != 0) continue;
+            uint32_t &low = words[i], &high = words[i + step];
+            const uint32_t got = __shfl_xor_sync(0xffffffff, upper ? low : high, step);
+            (upper ? low : high) = got;
+        }
+    }
+}
+
+// f(index into a col_vec's data, column, 8 elements T) for every 8 neighbouring columns of a row,
+// each once in the warp: what the four lanes of a row hold goes to one of them. By whole warps.
+template <element_16bit T, register_tile R, class F>
+TK_DEVICE void for_each_eight(const R& src, F&& f) {
+    static_assert(R::is_row && R::neighbours == 2 && R::cols % 32 == 0,
+                  "for_each_eight: a row layout of pairs, and a multiple of 32 columns");
+    TK_UNROLL
+    for (int i = 0; i < R::blocks_across; ++i) {
+        TK_UNROLL
+        for (int upper = 0; upper < 2; ++upper) {
+            TK_UNROLL
+            for (int j = 0; j < R::blocks_along; j += 4) {
+                alignas(16) uint32_t words[4];
+                TK_UNROLL
+                for (int block = 0; block < 4; ++block) {
+                    const auto* pair = src.data + R::index(i, j + block, upper, 0);
+                    words[block] = pack<T>(convert<float>(pair[0]), convert<float>(pair[1]));
+                }
+                transpose_in_fours(words);
+                f(2 * i + upper, (j + lane() % 4) * 8, reinterpret_cast<const eight<T>&>(words));
+            }
+        }
     }
 }
 
