@@ -66,9 +66,9 @@ class AttentionProspects:
         uneven = problem.uneven and columns > 1
         key_tiles = ceil_div(problem.typical[1], instance.tile_k)
         for splits in split_counts(tasks, device.num_sms, key_tiles):
-            # Measured: a queue wins by 1 to 2% also where all items are alike, and loses as much to
-            # the empty tasks of packed sequences. Of equals the first is chosen.
-            draws = splits == 1 and tasks > device.num_sms and not problem.packed
+            # Measured: a queue wins by 1 to 2% also where all items are alike. Of equals the first
+            # is chosen.
+            draws = splits == 1 and tasks > device.num_sms
             for dynamic in (True, False) if draws else (False,):
                 self.groups.append(
                     AttentionGroup(

@@ -44,8 +44,12 @@ def num_stages_for(instance: AttentionInstance, device: Device) -> int:
 def task_grid(
     problem: AttentionProblem, instance: AttentionInstance, pack_heads: bool
 ) -> tuple[int, int]:
-    """(rows, columns) of the grid of tasks: heads and query tiles, as the kernel numbers them."""
+    """(rows, columns) of the grid of tasks: heads and query tiles, as the kernel numbers them. Of
+    packed sequences a few columns are empty: only the length of all together is known."""
     heads = problem.kv_heads if pack_heads else problem.heads
+    if problem.packed:
+        rows_in_all = problem.total_queries * (problem.group if pack_heads else 1)
+        return heads, rows_in_all // instance.tile_q + problem.batch
     rows_of_a_head = problem.queries * (problem.group if pack_heads else 1)
     return problem.batch * heads, ceil_div(rows_of_a_head, instance.tile_q)
 
@@ -170,7 +174,8 @@ class AttentionGroup:
     def _tiles_in_all(self) -> float:
         """Key tiles times query tiles that are computed."""
         tiles, stands_for = self._tiles_of_columns
-        return float(sum(tiles) * stands_for * self._rows * self.splits)
+        sequences = self.problem.batch if self.problem.packed else 1
+        return float(sum(tiles) * stands_for * sequences * self._rows * self.splits)
 
     @cached_property
     def _product_seconds(self) -> float:

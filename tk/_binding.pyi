@@ -105,6 +105,7 @@ class AttentionCall:
         value_dim: int,
         total_queries: int,
         total_keys: int,
+        packed: bool,
         q_strides: Sequence[int],
         k_strides: Sequence[int],
         v_strides: Sequence[int],

@@ -75,10 +75,10 @@ using Strides = std::array<int64_t, 3>;
 
 AttentionCall make_call(const Library& library, int64_t batch, int64_t heads, int64_t kv_heads,
                         int64_t queries, int64_t keys, int64_t head_dim, int64_t value_dim,
-                        int64_t total_queries, int64_t total_keys, const Strides& q_strides,
-                        const Strides& k_strides, const Strides& v_strides,
-                        const Strides& out_strides, const Strides& lse_strides,
-                        const std::array<int64_t, 2>& alibi_strides,
+                        int64_t total_queries, int64_t total_keys, bool packed,
+                        const Strides& q_strides, const Strides& k_strides,
+                        const Strides& v_strides, const Strides& out_strides,
+                        const Strides& lse_strides, const std::array<int64_t, 2>& alibi_strides,
                         const std::array<int64_t, 4>& bias_strides, int bias_dtype, bool causal,
                         int64_t window_left, int64_t window_right, float scale, float softcap,
                         int instance, int num_stages, int grid, int device, int order_kind,
@@ -94,6 +94,7 @@ AttentionCall make_call(const Library& library, int64_t batch, int64_t heads, in
     problem.value_dim = value_dim;
     problem.total_queries = total_queries;
     problem.total_keys = total_keys;
+    problem.packed = packed;
     copy_strides(q_strides, problem.q_strides);
     copy_strides(k_strides, problem.k_strides);
     copy_strides(v_strides, problem.v_strides);
@@ -135,7 +136,7 @@ void bind_attention(py::module_& module) {
         .def(py::init(&make_call), py::keep_alive<1, 2>(), py::arg("library"), py::kw_only(),
              py::arg("batch"), py::arg("heads"), py::arg("kv_heads"), py::arg("queries"),
              py::arg("keys"), py::arg("head_dim"), py::arg("value_dim"), py::arg("total_queries"),
-             py::arg("total_keys"), py::arg("q_strides"), py::arg("k_strides"),
+             py::arg("total_keys"), py::arg("packed"), py::arg("q_strides"), py::arg("k_strides"),
              py::arg("v_strides"), py::arg("out_strides"), py::arg("lse_strides"),
              py::arg("alibi_strides"), py::arg("bias_strides"), py::arg("bias_dtype"),
              py::arg("causal"), py::arg("window_left"), py::arg("window_right"), py::arg("scale"),

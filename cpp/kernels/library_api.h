@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-#define TK_ABI_VERSION 4
+#define TK_ABI_VERSION 5
 
 enum tk_dtype { TK_BF16 = 0, TK_FP16 = 1, TK_FP32 = 2 };
 

@@ -98,7 +98,7 @@ std::string check(const problem& p) {
     tk_attention_problem problem{};
     problem.batch = batch, problem.heads = heads, problem.kv_heads = kv_heads;
     problem.queries = queries, problem.keys = keys;
-    problem.total_queries = rows_q, problem.total_keys = rows_k;
+    problem.total_queries = rows_q, problem.total_keys = rows_k, problem.packed = packed;
     problem.head_dim = d, problem.value_dim = dv;
     q.strides_to(problem.q_strides), k.strides_to(problem.k_strides);
     v.strides_to(problem.v_strides), out.strides_to(problem.out_strides);

@@ -125,6 +125,7 @@ def _bound(backend: Backend, layout: Layout, plan: Plan) -> AttentionCall:
         value_dim=problem.value_dim,
         total_queries=problem.total_queries,
         total_keys=problem.total_keys,
+        packed=problem.packed,
         q_strides=layout.q,
         k_strides=layout.k,
         v_strides=layout.v,

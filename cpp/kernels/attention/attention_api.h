@@ -47,6 +47,7 @@ typedef struct tk_attention_problem {
     int64_t batch, heads, kv_heads, queries, keys, head_dim, value_dim;
     // Rows of q (of k), and of all sequences together with cu_seqlens; else queries and keys.
     int64_t total_queries, total_keys;
+    int packed;  // 1: with cu_seqlens
     // row (query or key), head, batch. The strides of q, k and v are multiples of 8, but those of q
     // with pack_heads, which may be any.
     int64_t q_strides[3], k_strides[3], v_strides[3], out_strides[3];
@@ -61,7 +62,9 @@ typedef struct tk_attention_problem {
     int instance, num_stages, grid, device;
     // The order of tasks over the grid of batch * heads (batch * kv_heads with pack_heads) rows x
     // query tiles columns: an order_kind of tk/grid/order.hpp. Kind 2 with order_param n is n heads
-    // a group: the tiles of n heads, one head after the other, before the next n heads.
+    // a group: the tiles of n heads, one head after the other, before the next n heads. With packed
+    // the rows are those of one sequence, and the columns the query tiles of all sequences, one
+    // sequence after the other: as many as there may be, total rows / tile_q + batch.
     int order_kind, order_param;
     int longest_first;  // 1: query tiles from the last to the first, as causal work is longest
                         // there

@@ -41,11 +41,10 @@ void check(bool legal, const char* what) {
     if (!legal) throw std::invalid_argument(what);
 }
 
-// Query tiles of all sequences and heads, those beyond the end of a short sequence included.
+// Query tiles of all sequences and heads.
 int64_t query_tiles(const problem& p) {
-    const int64_t pack = p.pack_heads ? p.heads / p.kv_heads : 1;
-    const int tile_q = entry_of(p.instance).info.tile_q;
-    return p.batch * (p.heads / pack) * ((p.queries * pack + tile_q - 1) / tile_q);
+    const auto [rows, columns] = attention_grid(p, entry_of(p.instance).info.tile_q);
+    return rows * columns;
 }
 
 void check_plan(const problem& p) {
@@ -80,8 +79,9 @@ void check_call(const problem& p, const tk_attention_pointers& at) {
     check(at.bias == nullptr || p.bias_dtype == TK_FP32 ||
               p.bias_dtype == entry_of(p.instance).info.dtype,
           "the bias must have the dtype of q, or fp32");
-    check((at.cu_seqlens_q == nullptr) == (at.cu_seqlens_k == nullptr),
-          "cu_seqlens_q and cu_seqlens_k come together");
+    check((at.cu_seqlens_q != nullptr) == (p.packed != 0) &&
+              (at.cu_seqlens_k != nullptr) == (p.packed != 0),
+          "cu_seqlens_q and cu_seqlens_k come together, and with packed");
     check(p.order_kind != order_table || at.order_table != nullptr,
           "order_kind 5 needs an order_table");
     check(p.splits == 1 || at.workspace != nullptr, "split keys need a workspace");

@@ -43,8 +43,9 @@ struct attention_runner {
         result.pack = fast_divider(uint32_t(pack)),
         result.sharers = fast_divider(uint32_t(sharers));
         result.splits = fast_divider(uint32_t(p.splits));
-        result.order = {p.order_kind, p.order_param, int(p.batch * p.heads / pack),
-                        covering(p.queries * pack, K::tile_q), at.order_table};
+        const auto [rows, columns] = attention_grid(p, K::tile_q);
+        result.order = {p.order_kind, p.order_param, int(rows), int(columns), at.order_table};
+        result.sequences = int(p.batch);
         result.longest_first = p.longest_first != 0;
         result.lengths = {int(p.queries), int(p.keys)};
         result.first_queries = at.cu_seqlens_q, result.first_keys = at.cu_seqlens_k;
@@ -54,7 +55,7 @@ struct attention_runner {
     static void run(const tk_attention_problem& p, const tk_attention_pointers& at) {
         const device_scope scope(p.device);
         globals g{};
-        const bool packed_rows = at.cu_seqlens_q != nullptr;
+        const bool packed_rows = p.packed != 0;
         const int64_t batch = packed_rows ? 1 : p.batch;
         const auto make = [&](auto& tensor, const void* data, int64_t heads, int64_t rows,
                               int64_t dim, const int64_t* strides) {

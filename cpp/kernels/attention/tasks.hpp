@@ -17,7 +17,9 @@ struct attention_task {
 };
 
 struct attention_tasks {
-    tile_order order;            // heads of all sequences x query tiles
+    // Heads of all sequences x query tiles; of packed sequences heads x query tiles of all
+    // sequences, of which the last may not be there.
+    tile_order order;
     bool longest_first = false;  // the last query tile is the first
     fast_divider splits;         // of a query tile
     fast_divider heads;          // of a sequence that have query tiles of their own,
@@ -25,6 +27,7 @@ struct attention_tasks {
     fast_divider sharers;        // query heads for each key head
     attention_lengths lengths;   // of all sequences, unless there are
     const int32_t *first_queries = nullptr, *first_keys = nullptr;
+    int sequences = 0;
 
     TK_HOST_DEVICE int count() const { return order.rows * order.cols * int(splits.divisor); }
     TK_DEVICE int packed() const { return int(pack.divisor); }
@@ -65,17 +68,17 @@ struct attention_tasks {
         task.owner = int(splits.divide(uint32_t(index)));
         task.split = index - task.owner * num_splits;
         const tile_coord at = order.at(task.owner);
-        task.batch = int(heads.divide(uint32_t(at.row)));
-        const int head = at.row - task.batch * int(heads.divisor);
+        int head = at.row, column = longest_first ? order.cols - 1 - at.col : at.col;
+        if (first_queries == nullptr) {
+            task.batch = int(heads.divide(uint32_t(head)));
+            head -= task.batch * int(heads.divisor);
+            task.lengths = lengths, task.q_0 = 0, task.k_0 = 0;
+        } else {
+            find_sequence(column, tile_q, task);
+        }
         task.head = head * packed();
         task.kv_head = packed() > 1 ? head : int(sharers.divide(uint32_t(head)));
-        task.row_0 = (longest_first ? order.cols - 1 - at.col : at.col) * tile_q;
-        task.lengths = lengths, task.q_0 = 0, task.k_0 = 0;
-        if (first_queries != nullptr) {
-            task.q_0 = first_queries[task.batch], task.k_0 = first_keys[task.batch];
-            task.lengths = {first_queries[task.batch + 1] - task.q_0,
-                            first_keys[task.batch + 1] - task.k_0};
-        }
+        task.row_0 = column * tile_q;
         task.tiles = 0, task.last_tile = 0;
         if (task.row_0 >= rows(task)) return;
         const attention_range keys = scores.keys(queries(task, task.row_0, tile_q), task.lengths);
@@ -86,6 +89,22 @@ struct attention_tasks {
         task.tiles = each + (task.split < longer ? 1 : 0);
         task.last_tile =
             end_tile - 1 - (task.split * each + (task.split < longer ? task.split : longer));
+    }
+
+  private:
+    // The packed sequence that a column is a query tile of; the column becomes the tile's number in
+    // it. Beyond the last there is an empty one.
+    TK_DEVICE void find_sequence(int& column, int tile_q, attention_task& task) const {
+        const auto tiles_of = [&](int i) {
+            return ((first_queries[i + 1] - first_queries[i]) * packed() + tile_q - 1) / tile_q;
+        };
+        const auto [sequence, before] = warp::locate(sequences, tiles_of, column);
+        column -= before;
+        task.batch = sequence, task.q_0 = 0, task.k_0 = 0, task.lengths = {0, 0};
+        if (sequence == sequences) return;
+        task.q_0 = first_queries[sequence], task.k_0 = first_keys[sequence];
+        task.lengths = {first_queries[sequence + 1] - task.q_0,
+                        first_keys[sequence + 1] - task.k_0};
     }
 };
 

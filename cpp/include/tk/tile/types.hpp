@@ -25,6 +25,11 @@ struct coord {
         : batch(batch_), depth(depth_), row(row_), col(col_) {}
 };
 
+// Of parts that follow one another: which, and the places before it.
+struct located {
+    int index, before;
+};
+
 template <class T>
 concept element_8bit = std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2>;
 

@@ -268,6 +268,20 @@ struct sync_ops {
         return value;
     }
 
+    // Of `count` parts that follow one another, part i of size_of(i) places, 0 or more: the one
+    // that `place` lies in, and the places before it; `count` and all places if it lies beyond.
+    template <class F>
+    static located locate(int count, F&& size_of, int place) {
+        static_assert(Warps == 1, "locate is an operation of one warp");
+        int before = 0;
+        for (int i = 0; i < count; ++i) {
+            const int size = size_of(i);
+            if (place < before + size) return {i, before};
+            before += size;
+        }
+        return {count, before};
+    }
+
   private:
     static void meet(int id) {
         if constexpr (Warps == 1) {

@@ -284,6 +284,37 @@ struct sync_ops {
         static_assert(Warps == 1, "broadcast is an operation of one warp");
         return __shfl_sync(0xffffffff, value, 0);
     }
+
+    // Of `count` parts that follow one another, part i of size_of(i) places, 0 or more: the one
+    // that `place` lies in, and the places before it; `count` and all places if it lies beyond.
+    // Each lane adds up a run of parts, then the lanes look into the run that was found.
+    template <class F>
+    static TK_DEVICE located locate(int count, F&& size_of, int place) {
+        static_assert(Warps == 1, "locate is an operation of one warp");
+        int first = 0, before = 0, left = count;
+        TK_NO_UNROLL
+        while (left > 0) {
+            const int run = (left + 31) / 32;
+            int own = 0;
+            for (int i = lane() * run; i < lane() * run + run && i < left; ++i) {
+                own += size_of(first + i);
+            }
+            int end = before + own;  // of the lane's run
+            TK_UNROLL
+            for (int step = 1; step < 32; step *= 2) {
+                const int lower = __shfl_up_sync(0xffffffff, end - before, step);
+                if (lane() >= step) end += lower;
+            }
+            const unsigned beyond = __ballot_sync(0xffffffff, end > place);
+            if (beyond == 0) return {count, __shfl_sync(0xffffffff, end, 31)};
+            const int found = __ffs(int(beyond)) - 1;
+            before = __shfl_sync(0xffffffff, end - own, found);
+            first += found * run;
+            if (run == 1) return {first, before};
+            left = left - found * run < run ? left - found * run : run;
+        }
+        return {count, before};
+    }
 };
 }  // namespace detail
 
