@@ -119,7 +119,8 @@ def _check_shapes(arguments: Arguments) -> Checked:
     dimension = q.shape[-1]
     rotary_dim = arguments.rotary_dim
     if rotary_dim is not None:
-        if not (is_whole(rotary_dim) or isinstance(rotary_dim, torch.SymInt)):
+        whole: object = rotary_dim
+        if not (is_whole(whole) or isinstance(whole, torch.SymInt)):
             raise wrong_type(OPERATION, "rotary_dim", rotary_dim, "an int or None")
         if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > dimension:
             raise wrong_value(

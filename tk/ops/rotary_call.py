@@ -18,6 +18,7 @@ from tk.schedulers.rotary import RotaryPlan, RotaryWork, plan_rotary
 __all__ = ["PreparedRotary"]
 
 _LARGEST = (1 << 31) - 128  # vectors of a head and tasks are numbered by ints in the kernel
+_MOST_DISTANCES = 256
 
 
 class PreparedRotary:
@@ -32,7 +33,7 @@ class PreparedRotary:
     def __init__(self, arguments: Arguments, checked: Checked, aligned: bool) -> None:
         self.last_use = 0
         self.checked = checked
-        self._apart: dict[tuple[int, ...], bool] = {}
+        self._apart: dict[tuple[str, str, int], bool] = {}
         self._backend = runtime.backend(arguments.q.device)
         self._stream = stream_of(self._backend)
         if arguments.inplace:
@@ -114,39 +115,31 @@ class PreparedRotary:
         """ValueError when q or k, which are written, share memory with each other or with what is
         read."""
         given = list(arguments.tensors())
-        start = {name: tensor.data_ptr() for name, tensor in given}
-        for number, (name, written) in enumerate(given[:2]):
-            if name == "cos":
-                break
+        for number, (name, written) in enumerate(given[: 1 if arguments.k is None else 2]):
             for other, tensor in given[number + 1 :]:
-                if self._share(written, start[name], tensor, start[other], number):
-                    raise wrong_value(
-                        OPERATION,
-                        name,
-                        f"in memory of {other}, with inplace",
-                        f"apart from {other}",
-                    )
+                if not self._lie_apart(name, written, other, tensor):
+                    was = f"in memory of {other}, with inplace"
+                    raise wrong_value(OPERATION, name, was, f"apart from {other}")
 
-    def _share(
-        self, first: torch.Tensor, at: int, second: torch.Tensor, other: int, number: int
-    ) -> bool:
-        """Whether two tensors share memory: by their ranges, and exactly, once, where those
-        cross (q and k of one fused projection)."""
+    def _lie_apart(self, name: str, first: torch.Tensor, other: str, second: torch.Tensor) -> bool:
+        """Whether no byte is in both: by their ranges, and exactly, once for a distance, where
+        those cross (q and k of one fused projection)."""
         size, other_size = first.element_size(), second.element_size()
-        end = at + extent(first.shape, first.stride()) * size
-        if end <= other or other + extent(second.shape, second.stride()) * other_size <= at:
-            return False
-        key = (number, id(type(second)), other_size, other - at, second.dim())
-        key += tuple(second.stride())
+        distance = second.data_ptr() - first.data_ptr()
+        if (
+            extent(first.shape, first.stride()) * size <= distance
+            or extent(second.shape, second.stride()) * other_size <= -distance
+        ):
+            return True
+        key = name, other, distance
         if key not in self._apart:
+            if len(self._apart) >= _MOST_DISTANCES:
+                self._apart.clear()
             self._apart[key] = not share_memory(
                 (0, first.shape, first.stride(), size),
-                (other - at, second.shape, second.stride(), other_size),
+                (distance, second.shape, second.stride(), other_size),
             )
-            if len(self._apart) > 256:
-                self._apart.clear()
-                return self._share(first, at, second, other, number)
-        return not self._apart[key]
+        return self._apart[key]
 
 
 class _Side:

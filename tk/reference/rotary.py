@@ -43,7 +43,7 @@ def rotary(
     if packed or c.dim() == 3:
         c, s = c[:, None], s[:, None]
     half = cos.shape[-1]
-    rotated, rest = x.to(dtype).split([2 * half, x.shape[-1] - 2 * half], dim=-1)
+    rotated, rest = x.to(dtype)[..., : 2 * half], x.to(dtype)[..., 2 * half :]
     if interleaved:
         first, second = rotated[..., 0::2], rotated[..., 1::2]
     else:
