@@ -12,11 +12,11 @@ from tk.schedulers.instance import TableLine
 __all__ = ["RotaryInstance", "RotaryPlan", "RotaryWork", "plan_rotary"]
 
 WARPS_PER_BLOCK = 4
-ENOUGH_WARPS = 64
-"""Of a multiprocessor: some four times what it holds at once, so that the last ones to start end
-with the rest. Fewer are made only of a smaller problem."""
-MOST_HEADS = 32
-"""Of a task: beyond that, loading cos and sin once for all of them gains nothing more."""
+ENOUGH_WARPS = 128
+"""Of a multiprocessor: some eight times what it holds at once, so that the last ones to start end
+nearly with the rest. Fewer are made only of a smaller problem."""
+MOST_HEADS = 16
+"""Of a task: beyond that, loading cos and sin once for all of them gains next to nothing."""
 MOST_HOST_BLOCKS = 4
 _MOST_BLOCKS = (1 << 31) - 1
 

@@ -64,7 +64,7 @@ def test_every_task_has_a_warp_and_every_multiprocessor_enough(
     assert 4 * made.grid >= tasks
     assert made.heads_per_task % made.instance.heads_at_once == 0
     if made.heads_per_task > made.instance.heads_at_once:  # else there is no smaller task
-        assert tasks >= 64 * 132 - groups
+        assert tasks >= 128 * 132
 
 
 def test_the_host_starts_few_blocks() -> None:

@@ -13,10 +13,10 @@
 TK_NAMESPACE_BEGIN
 
 // Width: elements of a unit. Those of more than one need contiguous, aligned columns.
-template <element T, int Width>
+template <element T, int Width, int HeadsAtOnce = 4>
 struct rotary {
     static constexpr int num_threads = 128, num_warps = num_threads / 32;
-    static constexpr int width = Width, heads_at_once = 4;
+    static constexpr int width = Width, heads_at_once = HeadsAtOnce;
     // Halves of an interleaved unit's angles lie apart: its pairs follow on, its partner's do not.
     static constexpr int piece = Width > 1 ? Width / 2 : 1;
     static_assert(Width * sizeof(T) <= 16, "rotary: a unit must have at most 16 bytes");
