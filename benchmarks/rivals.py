@@ -83,7 +83,20 @@ RIVALS: tuple[Rival, ...] = (
         ("triton", "pytorch-triton"),
         "pip install triton",
     ),
-    Rival("compile", "torch.compile", ("gemm",), install="pip install triton", special=_compile),
+    Rival(
+        "compile",
+        "torch.compile",
+        ("gemm", "rotary"),
+        install="pip install triton",
+        special=_compile,
+    ),
+    Rival(
+        "eager",
+        "torch eager",
+        ("rotary",),
+        install="a build of torch with CUDA",
+        special=_torch_cuda,
+    ),
     Rival("cudnn", "cuDNN", ("attention",), install="a build of torch with CUDA", special=_cudnn),
     Rival(
         "sdpa-flash",

@@ -12,6 +12,7 @@ pybind11_add_module(
   cpp/bindings/library.cpp
   cpp/bindings/matmul.cpp
   cpp/bindings/attention.cpp
+  cpp/bindings/rotary.cpp
   cpp/bindings/l2_replay.cpp
   cpp/schedulers/l2_replay.cpp)
 # tk/grid/order.hpp is the one header of the kernels that it reads

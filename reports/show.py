@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tk.benchmarks.record import Environment, Record, RecordError
-from tk.reports import attention, gemm, paper
+from tk.reports import attention, gemm, paper, rotary
 from tk.reports.format import UNITS
 
 
@@ -19,6 +19,7 @@ _SUITES = {
     "gemm": gemm.render,
     "gemm-tune": gemm.render,
     "paper": _paper,
+    "rotary": rotary.render,
 }
 
 

@@ -82,6 +82,7 @@ def test_every_rival_of_the_issue_is_known() -> None:
         "mamba-ssm",
         "Liger",
         "torch.compile",
+        "torch eager",
     }
     assert all(rival.install for rival in RIVALS)
     assert set(for_family("gemm")) == {"torch", "triton", "compile"}

@@ -23,6 +23,7 @@ _PROGRAMS = [
         "shared_tiles",
         "global_tensors",
         "scattered_rows",
+        "unit_vectors",
         "complex_tiles",
     ),
 ]

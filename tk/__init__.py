@@ -1,7 +1,7 @@
 """Hopper GPU kernels over CuTe, with plans made in Python, that also run on a CPU.
 
-`tk.matmul` and `tk.attention` are the operations; `tk.plan_matmul` and `tk.plan_attention` say how
-they will run. `tk.schedulers` makes
+`tk.matmul`, `tk.attention` and `tk.rotary` are the operations; `tk.plan_matmul` and
+`tk.plan_attention` say how they will run. `tk.schedulers` makes
 plans, `tk.reference` holds PyTorch formulas, `tk.runtime` the loaded libraries. `tk.load` compiles
 kernels of one's own.
 """
@@ -20,6 +20,7 @@ from tk.extension import cmake_dir, include_dir, load, open_extension
 from tk.ops.attention import attention, plan_attention
 from tk.ops.attention_merge import attention_merge
 from tk.ops.matmul import matmul, plan_matmul
+from tk.ops.rotary import rotary
 
 try:
     __version__ = _metadata.version("tk-cute")
@@ -38,6 +39,7 @@ __all__ = [
     "plan_attention",
     "plan_matmul",
     "reference",
+    "rotary",
     "runtime",
     "schedulers",
 ]

@@ -20,6 +20,8 @@ class Library:
         """The table of matrix product instances, dtype, majors and loader as words."""
     def attention_instances(self) -> list[dict[str, object]]:
         """The table of attention instances, dtype and scores ("plain", "general") as words."""
+    def rotary_instances(self) -> list[dict[str, object]]:
+        """The table of the rotation's instances, dtype as a word."""
     def order_tile(
         self, kind: int, param: int, rows: int, cols: int, index: int, table: int = 0
     ) -> tuple[int, int]:
@@ -151,6 +153,61 @@ class AttentionCall:
         stream: int,
     ) -> None:
         """Runs attention on these addresses (0 for none) and this stream.
+
+        Raises RuntimeError with the library's words.
+        """
+
+@final
+class RotaryCall:
+    """The rotation with sizes, strides (in elements) and plan fixed.
+
+    The fields are those of tk_rotary_problem (cpp/kernels/rotary/rotary_api.h).
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        batch: int,
+        rows: int,
+        head_dim: int,
+        rotary_dim: int,
+        table_rows: int,
+        q_heads: int,
+        k_heads: int,
+        q_strides: Sequence[int],
+        q_out_strides: Sequence[int],
+        k_strides: Sequence[int],
+        k_out_strides: Sequence[int],
+        cos_strides: Sequence[int],
+        sin_strides: Sequence[int],
+        table_dtype: int,
+        position_bytes: int,
+        position_strides: Sequence[int],
+        offset: int,
+        sequences: int,
+        interleaved: bool,
+        inverse: bool,
+        in_place: bool,
+        instance: int,
+        heads_per_task: int,
+        groups_first: bool,
+        grid: int,
+        device: int,
+    ) -> None: ...
+    def __call__(
+        self,
+        q: int,
+        k: int,
+        cos: int,
+        sin: int,
+        positions: int,
+        cu_seqlens: int,
+        q_out: int,
+        k_out: int,
+        stream: int,
+    ) -> None:
+        """Runs the rotation on these addresses (0 for none) and this stream.
 
         Raises RuntimeError with the library's words.
         """

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tk import cli_attention
+from tk import cli_attention, cli_rotary
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
 from tk.cli_measure import add_common, progress_bar, save_record
 from tk.cli_planning import DEFAULT_DEVICE, duration, instances, measuring_device, named_device
@@ -38,6 +38,9 @@ def add_parser(commands: Commands) -> None:
     attention = cli_attention.add_bench(families)
     add_resume(attention)
     attention.set_defaults(run=_attention)
+    rotary = cli_rotary.add_bench(families)
+    add_resume(rotary)
+    rotary.set_defaults(run=_rotary)
     _add_paper(families)
     rivals = families.add_parser("rivals", help="which rivals are installed, in which version")
     rivals.set_defaults(run=_rivals)
@@ -132,6 +135,12 @@ def _attention(options: argparse.Namespace, console: Console) -> int:
     check_writable(options.json)
     run = Run(options, console)
     return run.finish(cli_attention.measure(options, console, run))
+
+
+def _rotary(options: argparse.Namespace, console: Console) -> int:
+    check_writable(options.json)
+    run = Run(options, console)
+    return run.finish(cli_rotary.measure(options, console, run))
 
 
 def _paper(options: argparse.Namespace, console: Console) -> int:
@@ -325,7 +334,7 @@ def _rivals(options: argparse.Namespace, console: Console) -> int:
     for found in find_rivals():
         rival = found.rival
         version = found.version or f"absent: {rival.install}"
-        measured = rival.name if {"gemm", "attention"} & set(rival.families) else ""
+        measured = rival.name if {"gemm", "attention", "rotary"} & set(rival.families) else ""
         table.add_row(rival.title, version, ", ".join(rival.families), measured)
     console.print(table)
     return 0

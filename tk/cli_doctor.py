@@ -81,6 +81,7 @@ def _libraries(table: Table, remedies: list[str]) -> bool:
             library = runtime.library(kind)
             products = len(runtime.instances(kind))
             attention = len(runtime.instances(kind, "attention"))
+            rotary = len(runtime.instances(kind, "rotary"))
         except (OSError, RuntimeError) as error:
             table.add_row(name, f"cannot be loaded: {error}")
             remedies.append(f"{runtime.library_path(kind)} cannot be loaded: install tk again")
@@ -89,7 +90,7 @@ def _libraries(table: Table, remedies: list[str]) -> bool:
         table.add_row(
             name,
             f"architecture {library.architecture}, {products} instances of the matrix product,"
-            f" {attention} of attention",
+            f" {attention} of attention, {rotary} of the rotation",
         )
     return usable
 

@@ -17,6 +17,7 @@ from tk.schedulers.attention_problem import AttentionInstance
 from tk.schedulers.calibration import calibrated as with_calibration
 from tk.schedulers.device import Device
 from tk.schedulers.instance import Instance
+from tk.schedulers.rotary import RotaryInstance
 from tk.user_cache import user_cache_dir
 
 __all__ = [
@@ -45,6 +46,7 @@ _TABLES: dict[
 ] = {
     "gemm": (lambda library: library.matmul_instances(), Instance.from_dict),
     "attention": (lambda library: library.attention_instances(), AttentionInstance.from_dict),
+    "rotary": (lambda library: library.rotary_instances(), RotaryInstance.from_dict),
 }
 
 _lock = threading.RLock()

@@ -60,6 +60,10 @@ Library::Library(const std::string& path) : path_(path) {
     find(attention_workspace_bytes, "tk_attention_workspace_bytes");
     find(attention_num_counters, "tk_attention_num_counters");
     find(attention, "tk_attention");
+    find(num_rotary_instances, "tk_num_rotary_instances");
+    find(get_rotary_instance, "tk_get_rotary_instance");
+    find(rotary_num_tasks, "tk_rotary_num_tasks");
+    find(rotary, "tk_rotary");
     find(last_error, "tk_last_error");
     find(order_tile, "tk_order_tile");
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/attention/attention_api.h"
 #include "kernels/gemm/matmul_api.h"
+#include "kernels/rotary/rotary_api.h"
 
 namespace tk::binding {
 
@@ -32,6 +33,10 @@ class Library {
     decltype(&tk_attention_workspace_bytes) attention_workspace_bytes;
     decltype(&tk_attention_num_counters) attention_num_counters;
     decltype(&tk_attention) attention;
+    decltype(&tk_num_rotary_instances) num_rotary_instances;
+    decltype(&tk_get_rotary_instance) get_rotary_instance;
+    decltype(&tk_rotary_num_tasks) rotary_num_tasks;
+    decltype(&tk_rotary) rotary;
     decltype(&tk_last_error) last_error;
     decltype(&tk_order_tile) order_tile;
 

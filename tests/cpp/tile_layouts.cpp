@@ -108,6 +108,7 @@ void check_register_tiles(const std::string& type) {
 template <class V>
 void check_vector(const std::string& name) {
     constexpr int times = V::layout == vector_layout::naive        ? 1
+                          : V::layout == vector_layout::units      ? 1
                           : V::layout == vector_layout::orthogonal ? 4
                                                                    : 8;
     std::vector<int> held(size_t(V::length)), owned(size_t(V::length));
@@ -239,6 +240,8 @@ int main() {
     check_vector<rv<bf16, 24, vector_layout::aligned>>("rv<24, aligned>");
     check_vector<rv<e4m3, 48, vector_layout::aligned_4>>("rv<48, aligned_4>");
     check_vector<rv<float, 48, vector_layout::orthogonal>>("rv<48, orthogonal>");
+    check_vector<rv<bf16, 256, vector_layout::units>>("rv<256, units>");
+    check_vector<rv<float, 32, vector_layout::units>>("rv<32, units>");
     check_atoms();
     check_shared_tiles<float>();
     check_shared_tiles<bf16>();

@@ -89,7 +89,9 @@ TK_DEVICE void read(V& to, const float* from) {
 template <register_vector V>
 constexpr int copies() {
 #if defined(TK_ARCH_SM90)
-    return V::layout == vector_layout::naive ? 1 : V::layout == vector_layout::orthogonal ? 4 : 8;
+    return V::layout == vector_layout::naive || V::layout == vector_layout::units ? 1
+           : V::layout == vector_layout::orthogonal                               ? 4
+                                                                                  : 8;
 #else
     return 1;
 #endif
@@ -98,7 +100,7 @@ template <int Warps, register_vector V>
 TK_DEVICE void write(float* to, const V& from) {
     int copy = 0;
 #if defined(TK_ARCH_SM90)
-    if (V::layout != vector_layout::naive) copy = tk::detail::lane() / 4;
+    if (copies<V>() > 1) copy = tk::detail::lane() / 4;
     if (V::layout == vector_layout::orthogonal) copy = tk::detail::lane() % 4;
 #endif
     V::for_each([&](int i, int place) {
@@ -196,6 +198,7 @@ std::string register_name() {
                (R::layout == vector_layout::naive       ? ">"
                 : R::layout == vector_layout::aligned   ? ", aligned>"
                 : R::layout == vector_layout::aligned_4 ? ", aligned_4>"
+                : R::layout == vector_layout::units     ? ", units>"
                                                         : ", orthogonal>");
     }
 }

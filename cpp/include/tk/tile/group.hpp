@@ -7,6 +7,7 @@
 #include "tk/tile/reductions.hpp"
 #include "tk/tile/row_copy.hpp"
 #include "tk/tile/shared_ops.hpp"
+#include "tk/tile/unit_ops.hpp"
 
 #if defined(TK_ARCH_SM90)
 #include "tk/arch/sm90/memory.hpp"
@@ -33,6 +34,7 @@ struct group : detail::sync_ops<Warps>,
                detail::shared_ops<Warps>,
                detail::global_copy_ops<Warps>,
                detail::row_copy_ops<Warps>,
+               detail::unit_ops<Warps>,
                detail::complex_ops<Warps>,
                detail::memory_ops<Warps>,
                detail::mma_ops<Warps> {

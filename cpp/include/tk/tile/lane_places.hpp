@@ -89,18 +89,21 @@ TK_HOST_DEVICE constexpr uint32_t swizzled_bytes(place at, int bytes_per_element
     return row + (uint32_t(at.col * bytes_per_element) ^ moved);
 }
 
-// Which element of a vector the index-th of a lane is, and how many a lane has of `length`.
+// Which element of a vector the index-th of a lane's `elements` is, and how many a lane has of
+// `length`.
 template <vector_layout Layout>
-TK_HOST_DEVICE constexpr int vector_place(int lane, int index) {
+TK_HOST_DEVICE constexpr int vector_place(int lane, int index, [[maybe_unused]] int elements = 0) {
     return Layout == vector_layout::naive       ? index * 32 + lane
            : Layout == vector_layout::aligned   ? index / 2 * 8 + lane % 4 * 2 + index % 2
            : Layout == vector_layout::aligned_4 ? index / 4 * 16 + lane % 4 * 4 + index % 4
+           : Layout == vector_layout::units     ? lane * elements + index
                                                 : index * 8 + lane / 4;
 }
 template <vector_layout Layout>
 TK_HOST_DEVICE constexpr int vector_elements(int length) {
     return Layout == vector_layout::naive        ? (length + 31) / 32
            : Layout == vector_layout::orthogonal ? length / 8
+           : Layout == vector_layout::units      ? length / 32
                                                  : length / 4;
 }
 

@@ -33,13 +33,15 @@ struct layout_ops {
             exchange_neighbours(dst, src);
         }
     }
-    // Between vectors of one length, of any layouts.
+    // Between vectors of one length, of any layouts but units, which have theirs alone.
     template <register_vector D, register_vector A>
     static TK_DEVICE void copy(D& dst, const A& src) {
         static_assert(D::length == A::length, "copy: the vectors must have one length");
         if constexpr (same_places<D, A>) {
             map_ops<Warps>::map(dst, src, [](float x) { return x; });
         } else {
+            static_assert(D::layout != vector_layout::units && A::layout != vector_layout::units,
+                          "copy: a vector of units is copied to and from vectors of units alone");
             rearrange(dst, src);
         }
     }

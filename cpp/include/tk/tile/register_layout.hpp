@@ -22,7 +22,9 @@ inline constexpr register_layout col_layout = register_layout::col;
 //   aligned_4   aligned to 8-bit elements, of which a lane holds four side by side: of every 16
 //               elements those from 4 q.
 //   naive       element i in lane i % 32, once.
-enum class vector_layout { naive, aligned, orthogonal, aligned_4 };
+//   units       32 units of equal length, unit i in lane i, once: what a lane moves as a vector of
+//               memory. (The others are for what goes with a tile.)
+enum class vector_layout { naive, aligned, orthogonal, aligned_4, units };
 
 namespace detail {
 
@@ -54,6 +56,8 @@ constexpr bool is_register_vector() {
     static_assert((Layout != vector_layout::orthogonal && Layout != vector_layout::aligned_4) ||
                       Length % 16 == 0,
                   "rv: the length of an orthogonal or aligned_4 vector must be a multiple of 16");
+    static_assert(Layout != vector_layout::units || Length % 32 == 0,
+                  "rv: the length of a vector of units must be a multiple of 32");
     return true;
 }
 

@@ -27,11 +27,11 @@ struct rv {
     // Which element of the vector data[index] of the calling lane is; of a naive vector also one
     // from Length on, which stands for nothing.
     static TK_DEVICE int position(int index) {
-        return detail::vector_place<Layout>(detail::lane(), index);
+        return detail::vector_place<Layout>(detail::lane(), index, elements);
     }
     // Whether the calling lane is the first of those that hold the same.
     static TK_DEVICE bool is_owner() {
-        return Layout == vector_layout::naive ||
+        return Layout == vector_layout::naive || Layout == vector_layout::units ||
                (Layout == vector_layout::orthogonal ? detail::lane() % 4 == 0 : detail::lane() < 4);
     }
     // f(index into data, element of the vector) for all that the calling lane holds.
