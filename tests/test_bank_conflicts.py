@@ -22,6 +22,7 @@ _KNOWN = {
         ("load, store of global memory, aligned", dtype): (1, 2, 4, 8)
         for dtype in ("bf16, fp16", "fp32", "e4m3, e5m2")
     },
+    ("load, store of global memory, unaligned along rows", "bf16, fp16"): (1, 2, 4, 8),
     (f"{_ELEMENTWISE} along rows", "bf16, fp16"): (1, 1, 2, 4),
     (f"{_ELEMENTWISE} along rows", "fp32"): (1, 2, 4, 8),
     (f"{_ELEMENTWISE} along rows", "e4m3, e5m2"): (1, 1, 1, 2),

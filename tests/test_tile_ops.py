@@ -68,6 +68,12 @@ def test_layouts_are_bijections_and_the_fragments_of_the_atoms() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
 
 
+@pytest.mark.prepare(host_programs.start_builds, [("host_strided_tiles", "address")])
+def test_every_lane_copies_its_part_of_a_tile_from_and_to_any_strides() -> None:
+    done = host_programs.run("host_strided_tiles", "address")
+    assert (done.stdout, done.stderr, done.returncode) == ("ok\n", "", 0)
+
+
 @_prepare
 @pytest.mark.slow
 def test_every_operation_has_a_test() -> None:

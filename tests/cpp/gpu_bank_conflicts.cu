@@ -156,9 +156,8 @@ int main() {
     RUN(store_e4m3_columns, "st", columns, "e4m3, e5m2", 128, "64x128");
     RUN(fill_shared, "st", "operations on shared tiles", "bf16, fp16", 128, "64x64");
     RUN(load_global_64, "st", "load, store of global memory, aligned", "bf16, fp16", 64, "64x64");
-    RUN(load_global_by_columns, "st",
-        "load, store of global memory, element by element down columns", "bf16, fp16", 128,
-        "64x64");
+    RUN(load_global_by_columns, "st", "load, store of global memory, unaligned down columns",
+        "bf16, fp16", 128, "64x64");
     RUN(for_each8, "ld", "for_each8 along rows", "fp32", 128, "64x64");
     return ok ? 0 : 1;
 }

@@ -84,6 +84,9 @@ void print_tile() {
     print<banks::shared_vectors<8>>("the same with tiles of twice as wide elements", *tile);
     print<banks::shared_vectors<4>>("the same with tiles of four times as wide elements", *tile);
     print<banks::global_vectors>("load, store of global memory, aligned", *tile);
+    print<banks::strided_row_walk>("load, store of global memory, unaligned along rows", *tile);
+    print<banks::strided_column_walk>("load, store of global memory, unaligned down columns",
+                                      *tile);
     print<banks::row_walk>("load, store of global memory, element by element along rows", *tile);
     print<banks::column_walk>("load, store of global memory, element by element down columns",
                               *tile);

@@ -41,8 +41,10 @@ struct placement {
                below(at.row + row, matrix_rows) && below(at.col + col, matrix_cols);
     }
 };
-// Aligned rows of memory and others; any strides; columns of memory.
-const placement placements[] = {{64, 1, 0}, {53, 1, 1}, {150, 2, 0}, {1, 40, 0}};
+// Rows of memory at multiples of 16, 8, 4 and 2 bytes of 16-bit elements; any strides; columns of
+// memory, aligned and not.
+const placement placements[] = {{64, 1, 0},  {60, 1, 4}, {54, 1, 2}, {53, 1, 1},
+                                {150, 2, 0}, {1, 40, 0}, {1, 37, 1}};
 
 std::string text_of(coord at, const placement& where) {
     std::string result = "at (";
@@ -208,8 +210,8 @@ void add_wrapped() {
     add_case("gl_view_of", std::string(format_of<T>().name) + " tensor, " + register_name<X>(), [] {
         for (const coord at : {coord{1, 2, 3, 8}, coord{0, 1, 30, 48}, coord{2, 0, 0, 0}}) {
             const std::string problem = check_copy<copy_global<1, T, X, true>, T>(
-                format_of<typename X::dtype>(), X::rows, X::cols, 1, 1, at, placements[2]);
-            if (!problem.empty()) return text_of(at, placements[2]) + problem;
+                format_of<typename X::dtype>(), X::rows, X::cols, 1, 1, at, placements[4]);
+            if (!problem.empty()) return text_of(at, placements[4]) + problem;
         }
         T first[12] = {};
         const gl<T, 1, 1, 3, -1> fixed(first, {3, 2}, {0, 0, 4, 2});
@@ -317,6 +319,8 @@ void fill_table() {
     add_copies<4, float, rt_bf<16, 32, col_layout>>();
     add_copies<1, e4m3, rt_e4m3<32, 32>>();
     add_copies<4, bf16, st_bf<32, 64>>();
+    add_copies<4, bf16, st_bf<32, 32>>();  // some of them all inside
+    add_copies<1, tk::half, st_hf<8, 16>>();
     add_copies<1, float, st_bf<16, 32, 0>>();
     add_copies<4, tk::half, st_e4m3<16, 32>>();
     add_copies<4, float, rv_fl<40>>();

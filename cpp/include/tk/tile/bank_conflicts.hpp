@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 
 #include "tk/tile/lane_places.hpp"
 #include "tk/tile/st.hpp"
@@ -179,7 +180,35 @@ struct global_vectors {
             f, detail::dealt_place<elements<S>, S::rows, S::cols>);
     }
 };
-// The same of what is not aligned: an element a lane, along a row or down a column.
+// The same of 16-bit elements that are not aligned: two neighbours a lane along rows, or eight down
+// columns.
+struct strided_row_walk {
+    template <class S>
+    static constexpr int elements = 2;
+    template <class S>
+    static constexpr bool applies = sizeof(typename S::dtype) == 2;
+    template <class S, class F>
+    static void for_each(F&& f) {
+        constexpr int across = std::gcd(S::cols, 64);
+        for (int begin = 0; begin < S::cols; begin += across) {
+            for_each_dealt<S::rows * across / 2>(f, [&](int i) {
+                const place at = detail::dealt_place<2, S::rows, across>(i);
+                return place{at.row, begin + at.col};
+            });
+        }
+    }
+};
+struct strided_column_walk {
+    template <class S>
+    static constexpr int elements = 8;
+    template <class S>
+    static constexpr bool applies = sizeof(typename S::dtype) == 2;
+    template <class S, class F>
+    static void for_each(F&& f) {
+        for_each_dealt<S::rows * S::cols / 8>(f, detail::dealt_place_by_rows<8, S::rows>);
+    }
+};
+// And of elements of other sizes or that are converted: one a lane, along a row or down a column.
 struct row_walk {
     template <class S>
     static constexpr int elements = 1;

@@ -129,6 +129,11 @@ struct global_copy_ops {
     static TK_DEVICE void load(S& dst, const G& src, coord at) {
         constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
         note_tile<Warps>(dst, true, "load");
+        if constexpr (strided_tile<S, global_element<G>, Warps * 32>) {
+            copy_strided<true, Warps>(dst,
+                                      strided_matrix<global_element<G>>(src, at, S::rows, S::cols));
+            return;
+        }
         if (load_by<count>(dst, src, at)) return;
         // Sizes that are no multiple of a vector are often even.
         if constexpr (count > 2) {
@@ -140,6 +145,11 @@ struct global_copy_ops {
     static TK_DEVICE void store(const G& dst, const S& src, coord at) {
         constexpr int count = vector_cols<S, int(sizeof(typename S::dtype))>;
         note_tile<Warps>(src, false, "store to global memory");
+        if constexpr (strided_tile<S, global_element<G>, Warps * 32>) {
+            copy_strided<false, Warps>(
+                src, strided_matrix<global_element<G>>(dst, at, S::rows, S::cols));
+            return;
+        }
         const global_window<global_element<G>, count> window(dst, at);
         if (window.aligned) {
             deal<Warps, count, S::rows, S::cols>(false, [&](int row, int col) {

@@ -2,6 +2,7 @@
 // in the access log.
 #pragma once
 #include "tk/arch/host/tile_access.hpp"
+#include "tk/tile/strided_tiles.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -42,6 +43,19 @@ void deal_memory(F&& f) {
     static_assert(Width * int(sizeof(typename S::dtype)) <= 16,
                   "what lies together in every layout is 16 bytes");
     deal<Warps, Width, S::rows, S::cols>(false, [&](int row, int col) { f(S::offset(row, col)); });
+}
+// The calling warp's rows of a copy between a shared tile and a tensor of any strides.
+template <bool Loads, int Warps, class S, class T>
+void copy_strided(S& tile, const strided_matrix<T>& global) {
+    deal<Warps, 1, S::rows, S::cols>(false, [&](int row, int col) {
+        auto& shared = tile.data[tile.index(row, col)];
+        T* const at = global.corner + row * global.row_stride + col * global.col_stride;
+        if constexpr (Loads) {
+            shared = global.has(row, col) ? *at : std::remove_const_t<T>(0.0f);
+        } else {
+            if (global.has(row, col)) *at = shared;
+        }
+    });
 }
 // Notes that the calling warp accesses its rows of a tile.
 template <int Warps, shared_tile S>

@@ -3,6 +3,7 @@
 #include "tk/arch/sm90/sync.hpp"
 #include "tk/tile/lane_places.hpp"
 #include "tk/tile/st.hpp"
+#include "tk/tile/strided_tiles.hpp"
 
 TK_NAMESPACE_BEGIN
 
@@ -65,6 +66,13 @@ TK_DEVICE void deal_panels(F&& f) {
 template <int Warps, int Width, whole_shared_tile S, class F>
 TK_DEVICE void deal_memory(F&& f) {
     deal_vector<Warps, S::rows * S::cols / Width>([&](int i) { f(i * Width); });
+}
+// The group's part of a copy between a shared tile and a tensor of any strides.
+template <bool Loads, int Warps, class S, class T>
+TK_DEVICE void copy_strided(S& tile, const strided_matrix<T>& global) {
+    constexpr int lanes = Warps * 32;
+    strided_copy<Loads, T, lanes, std::remove_const_t<S>>::run(tile, global,
+                                                               int(threadIdx.x) % lanes);
 }
 template <int Warps, shared_tile S>
 TK_DEVICE void note_tile(const S&, bool, const char*) {}
