@@ -144,7 +144,49 @@ inline void check_dependent_launches() {
     require(got == right, std::to_string(got) + ", not " + std::to_string(right));
 }
 
+// Where each of 128 places lies in parts of the sizes given.
+struct locate_kernel {
+    static constexpr int num_threads = 128, places = 128;
+    struct globals {
+        const int* sizes;
+        int count, step;  // from one place to the next
+        int* found;       // (place, (index, before))
+    };
+    static TK_DEVICE void run(const globals& g) {
+        for (int i = warpgroup::warpid(); i < places; i += 4) {
+            const auto [index, before] =
+                warp::locate(g.count, [&](int part) { return g.sizes[part]; }, i * g.step);
+            if (warp::elect()) g.found[2 * i] = index, g.found[2 * i + 1] = before;
+        }
+    }
+};
+inline void check_locate() {
+    using K = locate_kernel;
+    for (const int count : {0, 1, 2, 31, 32, 33, 100, 1024, 1025, 5000}) {
+        std::vector<int> sizes(size_t(count) + 1, 0);
+        int all = 0;
+        for (int i = 0; i < count; ++i) all += sizes[size_t(i)] = i * 7 % 5 == 2 ? 0 : i * 13 % 11;
+        const int step = all / (K::places - 3) + 1;  // the last places lie beyond
+        device_memory<int> held(sizes), found(std::vector<int>(2 * K::places, -1));
+        launch<K>({held.data(), count, step, found.data()}, {1, 1, 1024, 0, nullptr});
+        finish_kernels();
+        const std::vector<int> got = found.get(0, 2 * K::places);
+        for (int i = 0; i < K::places; ++i) {
+            int index = 0, before = 0;
+            while (index < count && before + sizes[size_t(index)] <= i * step) {
+                before += sizes[size_t(index)], ++index;
+            }
+            require(got[size_t(2 * i)] == index && got[size_t(2 * i) + 1] == before,
+                    "place " + std::to_string(i * step) + " of " + std::to_string(count) +
+                        " parts is in " + std::to_string(got[size_t(2 * i)]) + " after " +
+                        std::to_string(got[size_t(2 * i) + 1]) + ", not in " +
+                        std::to_string(index) + " after " + std::to_string(before));
+        }
+    }
+}
+
 inline const test_list sync_value_checks = {
+    {"a_place_is_located_in_any_number_of_parts", [] { check_locate(); }},
     {"every_operation_orders_what_it_says", [] { check_synchronisation(); }},
     {"dependent_launches_follow_one_another", [] { check_dependent_launches(); }},
 };
