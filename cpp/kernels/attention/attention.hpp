@@ -232,7 +232,7 @@ struct attention {
                     });
                 });
             }
-            softmax.weigh(scores, rule.factor);
+            softmax.weigh(scores, args.iter, rule.factor);
         }
 
         // What follows the last value of a packed sequence is another's, and a weight of 0 does not
