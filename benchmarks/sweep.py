@@ -21,8 +21,16 @@ from tk.benchmarks.candidates import plan_candidates
 from tk.benchmarks.environment import card_of, environment_of
 from tk.benchmarks.gemm import OURS, clock_up, make_row
 from tk.benchmarks.operands import make_operands
-from tk.benchmarks.record import Record, Result
-from tk.benchmarks.running import Progress, ignore_progress
+from tk.benchmarks.record import Record, Result, Row
+from tk.benchmarks.running import (
+    Progress,
+    ResumeError,
+    Save,
+    Work,
+    ignore_progress,
+    ignore_record,
+    run_rows,
+)
 from tk.benchmarks.selection import TORCH, YARDSTICK, Candidate, Timer, compare, plan_candidate
 from tk.benchmarks.shapes import Shape
 from tk.benchmarks.tuning import GIVE_UP, planned_problem, winner_of
@@ -72,35 +80,72 @@ def run(
     device: torch.device,
     *,
     progress: Progress = ignore_progress,
+    save: Save = ignore_record,
+    kept: Record | None = None,
     on_winner: OnWinner | None = None,
 ) -> Record:
     """Measures every shape in every layout. The model's first choice is among the plans.
 
-    ``on_winner`` is called with the fastest plan of each shape as soon as it is measured.
+    ``save`` gets the record so far after every row; ``kept`` is one that a run of the same settings
+    left, whose rows are not measured again. ``on_winner`` is called with the fastest plan of each
+    shape, first of those in ``kept``, then of each as soon as it is measured. Raises ResumeError
+    when ``kept`` is of another run.
     """
     if device.type == "cuda":
         clock_up(device)
-    environment = environment_of(device)
-    work = [(shape, layout) for shape in settings.shapes for layout in settings.layouts]
-    rows = []
-    for index, (shape, layout) in enumerate(work):
-        progress(index, len(work), f"{shape} {layout}")
-        a, b = make_operands(shape, layout, settings.dtype, device, settings.seed)
+    of_rows = [(shape, layout) for shape in settings.shapes for layout in settings.layouts]
+    work = [
+        Work(shape.m, shape.n, shape.k, layout, _Measuring(shape, layout, settings, device))
+        for shape, layout in of_rows
+    ]
+    handed_on = 0
+
+    def saved(record: Record) -> None:
+        nonlocal handed_on
+        for row, of_row in list(zip(record.rows, of_rows, strict=False))[handed_on:]:
+            if on_winner is not None:
+                _hand_on(row, of_row, on_winner)
+        handed_on = len(record.rows)
+        save(record)
+
+    stored = asdict(settings) | {"shapes": [str(shape) for shape in settings.shapes]}
+    empty = Record(SUITE, environment_of(device), stored, [])
+    return run_rows(empty, work, kept=kept, progress=progress, save=saved)
+
+
+@dataclass(frozen=True)
+class _Measuring:
+    """What makes the row of one shape and layout."""
+
+    shape: Shape
+    layout: str
+    settings: Settings
+    device: torch.device
+
+    def __call__(self) -> Row:
+        shape, settings, device = self.shape, self.settings, self.device
+        a, b = make_operands(shape, self.layout, settings.dtype, device, settings.seed)
         backend = runtime.backend(device)
         out = torch.empty(shape.m, shape.n, dtype=a.dtype, device=device)
         problem = planned_problem(a, b, out)
         chosen = plan_gemm(problem, backend.device, backend.instances)
         plans = plan_candidates(chosen, backend.instances, settings.candidates)
         results = measure_plans(a, b, plans, settings)
-        winner = winner_of(plans, results[1:])
-        if on_winner is not None and winner is not None:
-            on_winner(shape, layout, problem, winner)
         card = card_of(device)
         clock = card.sm_clock_mhz() if card else None
-        rows.append(make_row(shape, layout, problem, chosen.device, results, sm_clock_mhz=clock))
-    progress(len(work), len(work), "")
-    stored = asdict(settings) | {"shapes": [str(shape) for shape in settings.shapes]}
-    return Record(SUITE, environment, stored, rows)
+        return make_row(shape, self.layout, problem, chosen.device, results, sm_clock_mhz=clock)
+
+
+def _hand_on(row: Row, of_row: tuple[Shape, str], on_winner: OnWinner) -> None:
+    """Calls ``on_winner`` with the fastest plan of a row, where one of them is right."""
+    results = [result for result in row.results if result.plan is not None]
+    try:
+        plans = [Plan.from_dict(result.plan) for result in results if result.plan is not None]
+    except ValueError as error:  # in a file; what was measured now can be read
+        raise ResumeError(f"holds a plan that cannot be run ({error})") from error
+    winner = winner_of(plans, results)
+    if winner is not None:
+        on_winner(*of_row, plans[0].problem, winner)
 
 
 def measure_plans(

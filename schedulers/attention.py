@@ -85,6 +85,14 @@ class AttentionProspects:
                     )
                 )
 
+    def least(self) -> int | None:
+        """The place of the group with the least bound; None when there is no group."""
+        return min(range(len(self.bounds)), key=self.bounds.__getitem__, default=None)
+
+    def within(self, seconds: float) -> list[int]:
+        """The places of all groups whose bounds are at most that."""
+        return [place for place, bound in enumerate(self.bounds) if bound <= seconds]
+
     def group(self, index: int) -> Group:
         """The group at that place."""
         return self.groups[index]

@@ -97,15 +97,7 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "instance": self.instance.to_dict(),
-            "num_stages": self.num_stages,
-            "cluster": list(self.cluster),
-            "order": self.order.to_dict(),
-            "splits": self.splits,
-            "grid": self.grid,
-            **{name: getattr(self, name) for name in WAYS},
-        }
+        return {**choice_record(self), "instance": self.instance.to_dict()}
 
     @property
     def parts_received(self) -> int:
@@ -132,6 +124,19 @@ class Choice:
             raise ValueError(f"plan record lacks {error}") from None
         except (TypeError, OverflowError) as error:
             raise ValueError(f"plan record is malformed: {error}") from None
+
+
+def choice_record(made: Any) -> dict[str, Any]:
+    """Plain values of a choice, or of a plan, which has the same fields; without the instance."""
+    return {
+        "instance": None,
+        "num_stages": made.num_stages,
+        "cluster": list(made.cluster),
+        "order": made.order.to_dict(),
+        "splits": made.splits,
+        "grid": made.grid,
+        **{name: getattr(made, name) for name in WAYS},
+    }
 
 
 @dataclass(frozen=True)
@@ -184,12 +189,21 @@ class Group(Protocol):
 
 
 class Prospects(Protocol):
-    """The groups of a problem before they are made, in the order of `Family.groups`."""
+    """The groups of a problem before they are made; each has a bound that its `floor` is not below.
 
-    bounds: list[float]  # of each group: seconds that its `floor` is not below
+    Indices, whatever they are, sort in the order of `Family.groups`.
+    """
 
-    def group(self, index: int) -> Group:
-        """The group at that place."""
+    def least(self) -> Any | None:
+        """The index of a group that no other's bound is below; None when there is no group."""
+        ...
+
+    def within(self, seconds: float) -> Sequence[Any]:
+        """The indices of all groups whose bounds are at most that."""
+        ...
+
+    def group(self, index: Any) -> Group:
+        """The group with that index."""
         ...
 
 
@@ -291,15 +305,14 @@ def rank(groups: Sequence[Group], keep: int) -> list[Candidate]:
 
 def best(prospects: Prospects, keep: int) -> Candidate | None:
     """The first of what `rank` returns, found by working out no more than what decides it."""
-    bounds = prospects.bounds
-    if not bounds:
+    first = prospects.least()
+    if first is None:
         return None
-    first = min(range(len(bounds)), key=bounds.__getitem__)
     known = {first: _Leading(prospects.group(first))}
     known[first].try_first()
     reach = known[first].seconds * _OUT_OF_REACH
-    for index, bound in enumerate(bounds):
-        if bound <= reach and index != first:
+    for index in prospects.within(reach):
+        if index != first:
             known[index] = _Leading(prospects.group(index))
     fastest = float("inf")
     found: list[_Leading] = []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 from tk.schedulers.choose import Choice, Group, Rejected, register
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import Device
-from tk.schedulers.gemm_cost import GemmCost, GemmShape, GemmTiles
+from tk.schedulers.gemm_bounds import way_bounds
+from tk.schedulers.gemm_cost import GemmCost, GemmShape
+from tk.schedulers.gemm_tiles import GemmTiles, Sizes
 from tk.schedulers.gemm_ways import (
     Way,
     cluster_of_splits_reason,
@@ -141,6 +143,7 @@ def _as_seen(problem: GemmProblem, choice: Choice) -> GemmProblem:
 class _Prospect(NamedTuple):
     """A group that is not made yet."""
 
+    bound: float  # seconds that no order of it can beat; less than its `floor`
     work: GemmProblem  # what the kernel sees
     way: Way
     tiles: GemmTiles
@@ -153,48 +156,91 @@ class _Prospect(NamedTuple):
 class GemmProspects:
     """All groups of a problem, each with a bound that is quickly worked out, and made on request.
 
-    A product of few rows has more than a hundred groups, whose models would take a millisecond.
+    A product of few rows has more than a hundred groups, whose models would take a millisecond; so
+    there is a bound for each way to run it, too, and only those that may win are looked into. An
+    index is the number of a way and that of one of its groups.
     """
 
     def __init__(self, problem: GemmProblem, device: Device, instances: Sequence[Instance]) -> None:
         self._device = device
-        ways, self._never = ways_of(problem, device, instances)
-        self._not_here: list[tuple[Instance, str]] = []
-        self._made: list[_Prospect] = []
-        self.bounds: list[float] = []
-        """Seconds that no order of a group can beat; less than its `floor`."""
-        exchanged = problem.exchanged()
-        for way in ways:
-            work = exchanged if way.swapped else problem
-            tiles = GemmTiles(work, device, way.instance, way.cluster, way.compute)
-            if way.cluster[0] > tiles.tiles_m or way.cluster[1] > tiles.tiles_n:
-                on = f"{way.cluster[0]}x{way.cluster[1]} on {tiles.tiles_m}x{tiles.tiles_n} tiles"
-                self._not_here.append((way.instance, f"cluster {on}"))
-            elif tiles.cluster_tiles > _MAX_INDEX:
-                reason = f"{tiles.rows}x{tiles.cols} cluster tiles do not fit in 32 bits"
-                self._not_here.append((way.instance, reason))
-            else:
-                self._add(work, way, tiles)
+        self._problem = problem
+        self._exchanged: GemmProblem | None = None
+        self._ways = ways_of(problem, device, instances)
+        self._way_bounds = way_bounds(problem, device, self._ways.table)
+        self._looked_into: dict[int, list[_Prospect]] = {}
 
-    def _add(self, work: GemmProblem, way: Way, tiles: GemmTiles) -> None:
-        least = tiles.least_times(self._device, way.num_stages)
+    def least(self) -> tuple[int, int] | None:
+        """The index of the group with the least bound; None when there is no group."""
+        found = None
+        least = inf
+        bounds = self._way_bounds
+        for number in sorted(range(len(bounds)), key=bounds.__getitem__):
+            if bounds[number] > least:
+                break
+            for place, prospect in enumerate(self._groups_of(number)):
+                if prospect.bound < least or found is None:
+                    found, least = (number, place), prospect.bound
+        return found
+
+    def within(self, seconds: float) -> list[tuple[int, int]]:
+        """The indices of all groups whose bounds are at most that."""
+        return [
+            (number, place)
+            for number, bound in enumerate(self._way_bounds)
+            if bound <= seconds
+            for place, prospect in enumerate(self._groups_of(number))
+            if prospect.bound <= seconds
+        ]
+
+    def bound(self, index: tuple[int, int]) -> float:
+        """Seconds that no order of that group can beat."""
+        return self._groups_of(index[0])[index[1]].bound
+
+    def _groups_of(self, number: int) -> list[_Prospect]:
+        """The groups of a way."""
+        found = self._looked_into.get(number)
+        if found is None:
+            found = self._looked_into[number] = list(self._look_into(self._ways.ways[number]))
+        return found
+
+    def _look_into(self, way: Way) -> Iterator[_Prospect]:
+        device = self._device
+        work = self._seen_by(way)
+        tiles = GemmTiles(Sizes.of(work, device), device, way.tiling)
+        if self._reason(way, tiles) is not None:
+            return
+        least = tiles.least_times(device)
+        num_stages = way.num_stages
         for splits in split_counts(tiles.cluster_tiles, tiles.at_once, tiles.k_tiles):
-            bound, drawn = least(splits)
-            self._made.append(_Prospect(work, way, tiles, splits, way.num_stages))
-            self.bounds.append(bound)
+            bound, drawn = least(splits, num_stages, False)
+            yield _Prospect(bound, work, way, tiles, splits, num_stages)
             if drawn and way.may_draw:
-                self._made.append(_Prospect(work, way, tiles, splits, way.num_stages, dynamic=True))
-                self.bounds.append(bound)
-        for splits, num_stages in cluster_splits(
-            self._device, way, tiles.cluster_tiles, tiles.k_tiles
-        ):
-            bound, _ = tiles.least_times(self._device, num_stages, in_cluster=True)(splits)
-            self._made.append(_Prospect(work, way, tiles, splits, num_stages, in_cluster=True))
-            self.bounds.append(bound)
+                yield _Prospect(bound, work, way, tiles, splits, num_stages, dynamic=True)
+        for splits, num_stages in cluster_splits(device, way, tiles.cluster_tiles, tiles.k_tiles):
+            bound, _ = least(splits, num_stages, True)
+            yield _Prospect(bound, work, way, tiles, splits, num_stages, in_cluster=True)
 
-    def group(self, index: int) -> GemmGroup:
+    def _seen_by(self, way: Way) -> GemmProblem:
+        """What the way's kernel sees."""
+        if not way.swapped:
+            return self._problem
+        if self._exchanged is None:
+            self._exchanged = self._problem.exchanged()
+        return self._exchanged
+
+    @staticmethod
+    def _reason(way: Way, tiles: GemmTiles) -> str | None:
+        """Why this product cannot be run so, or None."""
+        down, right = way.cluster
+        if down > tiles.tiles_m or right > tiles.tiles_n:
+            return f"cluster {down}x{right} on {tiles.tiles_m}x{tiles.tiles_n} tiles"
+        if tiles.cluster_tiles > _MAX_INDEX:
+            return f"{tiles.rows}x{tiles.cols} cluster tiles do not fit in 32 bits"
+        return None
+
+    def group(self, index: tuple[int, int]) -> GemmGroup:
         """The group at that place."""
-        made = self._made[index]
+        made = self._groups_of(index[0])[index[1]]
         return GemmGroup(
             made.work,
             self._device,
@@ -210,8 +256,13 @@ class GemmProspects:
 
     def rejected(self) -> list[Rejected]:
         """What is in no group, and why."""
-        here = [Rejected(instance.name, reason) for instance, reason in self._not_here]
-        return [*self._never, *here]
+        found = list(self._ways.rejected)
+        for way in self._ways.ways:
+            sizes = Sizes.of(self._seen_by(way), self._device)
+            reason = self._reason(way, GemmTiles(sizes, self._device, way.tiling))
+            if reason is not None:
+                found.append(Rejected(way.instance.name, reason))
+        return found
 
 
 class GemmFamily:
@@ -224,8 +275,7 @@ class GemmFamily:
     ) -> tuple[list[Group], list[Rejected]]:
         """Instances x clusters x splits at the deepest ring that fits."""
         prospects = GemmProspects(problem, device, instances)
-        count = len(prospects.bounds)
-        return [prospects.group(index) for index in range(count)], prospects.rejected()
+        return [prospects.group(index) for index in prospects.within(inf)], prospects.rejected()
 
     def prospects(
         self, problem: GemmProblem, device: Device, instances: Sequence[Instance]

@@ -8,53 +8,25 @@ worked out once per candidate; an order changes the bytes from memory alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tk.schedulers.cost import Prediction, overlapped, power_limited
 from tk.schedulers.device import Device
+from tk.schedulers.gemm_tiles import GemmTiles, Sizes, Tiling
 from tk.schedulers.instance import Instance
 from tk.schedulers.memo import TableMemo
 from tk.schedulers.order import Order
 from tk.schedulers.pipeline import pipeline_for
-from tk.schedulers.problem import DTYPE_BYTES, GemmProblem
+from tk.schedulers.problem import GemmProblem
 from tk.schedulers.traffic import Panels, panels_read
 from tk.schedulers.walk import ceil_div, cluster_grid
 
-_WGMMA_M, _WGMMA_K = 64, 16  # PTX ISA, wgmma.mma_async for 16-bit types
-_FRAGMENT_M = 16  # rows of one warp's accumulators
-_ACCUMULATOR_BYTES = 4
-_LINE_BYTES = 128
 _MOST_WALKS = 8192  # of a device whose panels are remembered
-_JUST_BELOW = 1 - 1e-9  # of a bound, for rounding
 
 # What an order reads of a grid of tiles: instances and clusters with tiles of the same size share
 # it, and so do the layouts and data types of a problem.
 _Walk = tuple[int, int, float, float, float]
 _known_panels: TableMemo[dict[tuple[Order, _Walk], Panels]] = TableMemo(lambda device, _: {})
-
-
-def stage_seconds(instance: Instance, device: Device) -> float:
-    """Time in which a block computes on one stage, when the stage is always there.
-
-    The tensor cores' time or the shared memory's, whichever is longer: every warpgroup reads its
-    rows of a and all of b from shared memory for each WGMMA, while the next stage is written.
-    """
-    tile_m, tile_n, tile_k = instance.tile_m, instance.tile_n, instance.tile_k
-    tensor = 2 * tile_m * tile_n * tile_k * device.num_sms / device.flops(instance.dtype)
-    size = DTYPE_BYTES[instance.dtype]
-    wgmma_bytes = (_WGMMA_M + tile_n) * _WGMMA_K * size
-    num_wgmma = ceil_div(tile_m, _WGMMA_M) * ceil_div(tile_k, _WGMMA_K)
-    moved = num_wgmma * wgmma_bytes + (tile_m + tile_n) * tile_k * size
-    shared = moved / device.shared_bandwidth
-    overhead = device.stage_overhead_s / instance.consumer_warpgroups
-    return max(tensor, shared) * device.tile_factors.get(instance.tile, 1.0) + overhead
-
-
-def _lines_touched(k: int, other: int, major: str) -> int:
-    """Lines of the cache in which a loaded row of 128 bytes lies, if the operand is dense."""
-    contiguous = k if major == "k" else other
-    return 1 if contiguous * DTYPE_BYTES["bf16"] % _LINE_BYTES == 0 else 2
 
 
 @dataclass(frozen=True)
@@ -94,145 +66,6 @@ class GemmShape:
         )
 
 
-class GemmTiles:
-    """What of the model depends on an instance and a cluster, whatever the splits and the grid.
-
-    Planning asks for many splits of each, and is to take microseconds: so this is worked out once.
-    `compute` is `stage_seconds`, when it is known.
-    """
-
-    def __init__(
-        self,
-        problem: GemmProblem,
-        device: Device,
-        instance: Instance,
-        cluster: tuple[int, int],
-        compute: float | None = None,
-    ) -> None:
-        m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
-        tile_m, tile_n = instance.tile_m, instance.tile_n
-        cluster_m, cluster_n = cluster
-        self.tiles_m = tiles_m = -(-m // tile_m)
-        self.tiles_n = tiles_n = -(-n // tile_n)
-        self.rows = rows = -(-tiles_m // cluster_m)  # of cluster tiles
-        self.cols = cols = -(-tiles_n // cluster_n)
-        self.k_tiles = -(-k // instance.tile_k)
-        self.cluster_size = cluster_m * cluster_n
-        self.at_once = device.clusters_at_once(self.cluster_size)
-        self.cluster_tiles = tiles = rows * cols * batch
-
-        # One block's chain through a round.
-        size = DTYPE_BYTES[problem.dtype]
-        out_size = DTYPE_BYTES[problem.out_dtype]
-        consumers = instance.consumer_warpgroups
-        store = device.element_store_bandwidth
-        if problem.stored_by_vectors:
-            store = device.store_bandwidth
-        fraction = 1.0 if instance.loader == "tma" else device.gather_fraction
-        tile_out = m * n / (tiles_m * tiles_n)
-        block_bytes = m / tiles_m + n / tiles_n
-        block_bytes *= min(instance.tile_k, k) * size
-        self.compute = stage_seconds(instance, device) if compute is None else compute
-        self.load = block_bytes / (device.sm_bandwidth * fraction)
-        self.stage = max(self.compute, self.load)
-        self.tile_out_bytes = tile_out * out_size
-        self.epilogue = self.tile_out_bytes / (consumers * store) + device.epilogue_overhead_s
-        # Rows beyond the product's last are not parked.
-        rows_kept = min(tile_m, -(-m // _FRAGMENT_M) * _FRAGMENT_M)
-        self.partial_bytes = float(rows_kept * tile_n * _ACCUMULATOR_BYTES)
-        self.summing = self.partial_bytes / (
-            consumers * device.partial_bandwidth
-        )  # of a split's part
-        self.receiving = self.partial_bytes / (consumers * device.cluster_partial_bandwidth)
-
-        # Bytes. A cluster loads each row of a and column of b once, by multicast.
-        self.row_bytes = m / rows * k * size
-        self.col_bytes = n / cols * k * size
-        self.out_bytes = float(batch * m * n * out_size)
-        self.l2_bytes = tiles * (self.row_bytes + self.col_bytes)
-        asked = self.row_bytes * _lines_touched(k, m, problem.a_major)
-        asked += self.col_bytes * _lines_touched(k, n, problem.b_major)
-        self.l2_seconds = tiles * asked / device.l2_bandwidth
-        self.padding_seconds = 0.0
-        if instance.loader == "tma":
-            lines_m = tiles_m * tile_m - m
-            lines_n = tiles_n * tile_n - n
-            lines = lines_m * tiles_n + lines_n * tiles_m
-            padding = batch * lines * k * size
-            self.padding_seconds = padding / device.padding_bandwidth
-        self.least_bytes = batch * (m + n) * k * size
-        self.launch = device.launch_overhead_s
-        if self.cluster_size > 1:
-            self.launch += device.cluster_overhead_s
-        self.cluster_launch = device.launch_overhead_s + device.cluster_overhead_s
-
-    def stage_latency(self, device: Device, read_bytes: float, num_stages: int) -> float:
-        """Seconds a stage when loads are waited for: the ring but two stages covers one latency.
-
-        One of the two is read by products in flight, the other is given back only after the next
-        ones are issued. `read_bytes` of what is loaded come from memory and take longer.
-        """
-        missed = min(read_bytes / self.l2_bytes, 1.0) if self.l2_bytes else 0.0
-        latency = device.load_latency_s + missed * device.memory_latency_s
-        return latency / max(num_stages - 2, 0.5)
-
-    def exchange(self, device: Device, splits: int, in_cluster: bool) -> tuple[float, float]:
-        """Seconds in which a block hands on its part of a tile, and in which the sum is formed."""
-        if splits == 1:
-            return 0.0, 0.0
-        if in_cluster:
-            return (splits - 1) * device.cluster_split_overhead_s, (splits - 1) * self.receiving
-        return self.summing + device.split_overhead_s, splits * self.summing
-
-    def items_at_once(self, device: Device, splits: int, in_cluster: bool) -> int:
-        """Work items that the device runs at the same time, a cluster's blocks of each."""
-        return device.clusters_at_once(splits) * splits if in_cluster else self.at_once
-
-    def least_times(
-        self, device: Device, num_stages: int, in_cluster: bool = False
-    ) -> Callable[[int], tuple[float, bool]]:
-        """A function of the splits: a time below `GemmCost.floor`, some times quicker than it, and
-        whether it is `GemmCost.memory_bound` over more than one round.
-
-        The p-norm of sums is at most the sum of p-norms, so the rounds' activities are summed up
-        before they are overlapped; what the output and the power limit add is left out.
-        """
-        exponent = device.overlap_exponent
-        stage = self.stage
-        least = self.least_bytes / device.dram_bandwidth
-        waited = max(stage, self.stage_latency(device, self.least_bytes, num_stages))
-        moving = overlapped(exponent, self.l2_seconds, self.padding_seconds, least)
-        base = device.fill_s + self.epilogue
-        base += self.cluster_launch if in_cluster else self.launch
-        all_tiles, all_k = self.cluster_tiles, self.k_tiles
-        epilogue = self.epilogue
-        scale = _JUST_BELOW if exponent >= 1 else 0.0  # below 1 it is no norm
-
-        def least_time(splits: int) -> tuple[float, bool]:
-            items = all_tiles * splits
-            at_once = self.items_at_once(device, splits, in_cluster)
-            clusters = at_once if at_once < items else items
-            full_rounds = (items - 1) // clusters
-            k_tiles = -(-all_k // splits)
-            seconds = base
-            finish = epilogue
-            if splits > 1:
-                partial, reduction = self.exchange(device, splits, in_cluster)
-                seconds += partial + reduction
-                finish = partial + (epilogue + reduction) / splits
-            finish *= full_rounds
-            chain = (full_rounds + 1) * k_tiles * waited + finish
-            moved = moving + finish
-            if chain < moved:
-                chain, moved = moved, chain
-            if chain > 0:
-                seconds += chain * (1 + (moved / chain) ** exponent) ** (1 / exponent)
-            drawn = full_rounds > 0 and least > stage * k_tiles * items / clusters
-            return seconds * scale, drawn
-
-        return least_time
-
-
 class GemmCost:
     """The model of one candidate but for its tile order.
 
@@ -257,9 +90,11 @@ class GemmCost:
         self.cluster, self.splits, self.num_stages = cluster, splits, num_stages
         self.swapped, self.dynamic, self.splits_in_cluster = swapped, dynamic, splits_in_cluster
         if tiles is None:
-            tiles = GemmTiles(problem, device, instance, cluster)
+            tiling = Tiling.of(instance, cluster, device)
+            tiles = GemmTiles(Sizes.of(problem, device), device, tiling)
         self.tiles = tiles
-        self.items = items = tiles.cluster_tiles * splits
+        items: int = tiles.cluster_tiles * splits
+        self.items = items
         at_once = tiles.items_at_once(device, splits, splits_in_cluster)
         self.most_clusters = most = max(min(at_once, items), 1)
         clusters = most if grid is None else min(max(grid // tiles.cluster_size, 1), most)
@@ -277,10 +112,10 @@ class GemmCost:
         # other at every stage.
         uneven = device.memory_unevenness * tiles.cluster_size
         self.unevenness = 1 + uneven / (rounds if dynamic else 1)
-        self.k_tiles = -(-tiles.k_tiles // splits)  # of a split
+        self.k_tiles: int = -(-tiles.k_tiles // splits)  # of a split
         self.launch = tiles.cluster_launch if splits_in_cluster else tiles.launch
         self.partial, self.reduction = tiles.exchange(device, splits, splits_in_cluster)
-        self.partial_bytes = tiles.partial_bytes if splits > 1 else 0.0
+        self.partial_bytes = float(tiles.partial_bytes) if splits > 1 else 0.0
 
     @property
     def shape(self) -> GemmShape:
@@ -299,8 +134,8 @@ class GemmCost:
     @property
     def memory_bound(self) -> bool:
         """Whether the bytes that must come from memory take longer than the blocks' own work."""
-        blocks_work = self.tiles.stage * self.k_tiles * self.items / self.clusters
-        return self.tiles.least_bytes / self.device.dram_bandwidth > blocks_work
+        blocks_work: float = self.tiles.stage * self.k_tiles * self.items / self.clusters
+        return float(self.tiles.least_bytes) / self.device.dram_bandwidth > blocks_work
 
     def floor(self) -> float:
         """A time that no order can beat: that of compulsory bytes from memory."""
@@ -365,7 +200,7 @@ class GemmCost:
                 "latency": waited,
                 "HBM": moved / device.dram_bandwidth,
             },
-            bytes={"a": a_bytes, "b": b_bytes, "out": tiles.out_bytes, "l2": tiles.l2_bytes},
+            bytes={"a": a_bytes, "b": b_bytes, "out": float(tiles.out_bytes), "l2": tiles.l2_bytes},
             flops=float(problem.flops),
             waves=self.items / self.clusters,
             pipeline=str(pipeline),

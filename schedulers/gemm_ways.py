@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tk.schedulers.choose import Choice, Rejected
 from tk.schedulers.device import Device
-from tk.schedulers.gemm_cost import stage_seconds
+from tk.schedulers.gemm_tiles import Figure, Tiling, covered_stages
 from tk.schedulers.instance import Instance
 from tk.schedulers.memo import TableMemo
 from tk.schedulers.pipeline import FEWEST_STAGES, num_stages_for, stages_that_fit
@@ -22,7 +25,10 @@ MAX_CLUSTER_SPLITS = 8
 _SWAPPED_ROWS = 256
 """Up to this M the exchanged problem is tried, too: its N, the narrow side of a tile, is small."""
 
-_MAX_SPLITS = 64
+MAX_SPLITS = 64
+"""The most splits that are tried."""
+
+_MOST_SPLIT_ROUNDS = 4
 _SMALL_SPLITS = (3, 4, 6, 8, 12, 16, 24, 32, 48)
 
 
@@ -113,13 +119,18 @@ def splits_reason(splits: int, k_tiles: int) -> str | None:
     return None
 
 
+def is_split(rounds: Figure, k_tiles: Figure) -> Figure:
+    """Whether splits are tried for tiles that take so many rounds of the device."""
+    return (rounds < _MOST_SPLIT_ROUNDS) & (k_tiles > 1)
+
+
 def split_counts(tiles: int, at_once: int, k_tiles: int) -> list[int]:
     """Splits worth trying: those that fill one, two or three rounds, and a few small ones."""
-    if tiles >= 4 * at_once or k_tiles < 2:
+    if not is_split(tiles / at_once, k_tiles):
         return [1]
     filling = {rounds * at_once // tiles for rounds in (1, 2, 3)}
     small = {s for s in _SMALL_SPLITS if s * tiles <= at_once}
-    most = min(k_tiles, _MAX_SPLITS)
+    most = min(k_tiles, MAX_SPLITS)
     return sorted(s for s in {1, 2} | filling | small if 1 <= s <= most)
 
 
@@ -131,8 +142,41 @@ class Way:
     swapped: bool
     cluster: tuple[int, int]
     num_stages: int
-    compute: float  # `stage_seconds`
+    tiling: Tiling
     may_draw: bool  # its blocks may take work when they are free
+
+
+@dataclass(frozen=True)
+class WaysTable:
+    """The figures of ways that do not depend on a problem, as arrays with one for each way."""
+
+    tiling: Tiling
+    swapped: NDArray[np.bool_]
+    any_swapped: bool
+    covered: NDArray[np.float64]  # stages
+    sums_in_cluster: NDArray[np.bool_]  # splits may be the blocks of a cluster
+
+    @staticmethod
+    def of(ways: Sequence[Way]) -> WaysTable:
+        """That of some ways, in their order."""
+        rows = np.array([way.tiling for way in ways], dtype=np.float64)
+        columns = rows.reshape(-1, len(Tiling._fields)).T
+        return WaysTable(
+            Tiling(*columns),
+            np.array([way.swapped for way in ways], dtype=np.bool_),
+            any(way.swapped for way in ways),
+            np.array([covered_stages(way.num_stages) for way in ways], dtype=np.float64),
+            np.array([way.instance.bytes_per_part > 0 for way in ways], dtype=np.bool_),
+        )
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to run problems of one kind, and the instances and clusters that are none."""
+
+    ways: tuple[Way, ...]
+    table: WaysTable
+    rejected: tuple[Rejected, ...]
 
 
 def cluster_splits(device: Device, way: Way, tiles: int, k_tiles: int) -> Iterator[tuple[int, int]]:
@@ -159,14 +203,10 @@ def _kind_of(problem: GemmProblem) -> _Kind:
     return problem.dtype, *majors, problem.loader, problem.m <= _SWAPPED_ROWS
 
 
-_known_ways: TableMemo[dict[_Kind, tuple[tuple[Way, ...], tuple[Rejected, ...]]]] = TableMemo(
-    lambda device, instances: {}
-)
+_known_ways: TableMemo[dict[_Kind, Ways]] = TableMemo(lambda device, instances: {})
 
 
-def ways_of(
-    problem: GemmProblem, device: Device, instances: Sequence[Instance]
-) -> tuple[tuple[Way, ...], tuple[Rejected, ...]]:
+def ways_of(problem: GemmProblem, device: Device, instances: Sequence[Instance]) -> Ways:
     """The ways to run problems of this one's kind, and the instances and clusters that are none."""
     known = _known_ways.get(device, instances)
     kind = _kind_of(problem)
@@ -176,15 +216,15 @@ def ways_of(
         ways = []
         for instance, swapped in views:
             num_stages = num_stages_for(instance, device)
-            compute = stage_seconds(instance, device)
             for cluster in CLUSTERS:
                 reason = cluster_reason(device, instance, cluster)
                 if reason is not None:
                     rejected.append(Rejected(instance.name, reason))
                     continue
                 may_draw = dynamic_reason(instance, cluster) is None
-                ways.append(Way(instance, swapped, cluster, num_stages, compute, may_draw))
-        found = known[kind] = tuple(ways), tuple(rejected)
+                tiling = Tiling.of(instance, cluster, device)
+                ways.append(Way(instance, swapped, cluster, num_stages, tiling, may_draw))
+        found = known[kind] = Ways(tuple(ways), WaysTable.of(ways), tuple(rejected))
     return found
 
 

@@ -9,7 +9,7 @@ line in `tk.schedulers.traffic`; anything else needs a name here and a function 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -115,9 +115,13 @@ class Order:
 
     def tiles(self, rows: int, cols: int) -> list[tuple[int, int]]:
         """The whole walk: rows * cols pairs (row, col)."""
+        return list(self.some_tiles(0, rows * cols, rows, cols))
+
+    def some_tiles(self, begin: int, end: int, rows: int, cols: int) -> Sequence[tuple[int, int]]:
+        """Those at places begin to end - 1 of the walk."""
         if self.needs_table:
-            return list(_walk(self.kind, rows, cols))
-        return [self.tile(index, rows, cols) for index in range(rows * cols)]
+            return _walk(self.kind, rows, cols)[begin:end]
+        return [self.tile(index, rows, cols) for index in range(begin, end)]
 
     def table(self, rows: int, cols: int) -> list[int] | None:
         """What the device reads, row << 16 | col for each place, or None for a closed form.

@@ -12,7 +12,16 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tk.schedulers.choose import Candidate, Choice, Family, Rejected, best, family_named, rank
+from tk.schedulers.choose import (
+    Candidate,
+    Choice,
+    Family,
+    Rejected,
+    best,
+    choice_record,
+    family_named,
+    rank,
+)
 from tk.schedulers.cost import Prediction
 from tk.schedulers.device import MOST, Device
 from tk.schedulers.files import replace_file
@@ -214,7 +223,6 @@ def _measured(value: Any) -> float | None:
 
 def _text_of(plan: Plan) -> str:
     """A plan's record as JSON. Its longest parts, which many plans share, are written once."""
-    choice = {**plan.choice.to_dict(), "instance": None}
     record = {
         "version": _VERSION,
         "family": plan.problem.family,
@@ -225,7 +233,9 @@ def _text_of(plan: Plan) -> str:
     }
     device = _device_texts.get(plan.device, ())
     instance = _instance_text(plan.instance)
-    in_choice = json.dumps(choice).replace('"instance": null', f'"instance": {instance}')
+    in_choice = json.dumps(choice_record(plan)).replace(
+        '"instance": null', f'"instance": {instance}'
+    )
     return f'{json.dumps(record)[:-1]}, "choice": {in_choice}, "device": {device}}}'
 
 

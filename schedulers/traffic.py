@@ -51,8 +51,7 @@ def wave_masks(order: Order, lo: int, hi: int, rows: int, cols: int) -> tuple[in
             row_mask |= 1 << line
             col_mask |= _span(cols - 1 - end, cols - 1 - start) if line % 2 else _span(start, end)
         return row_mask, col_mask
-    for index in range(lo, hi):
-        row, col = order.tile(index, rows, cols)
+    for row, col in order.some_tiles(lo, hi, rows, cols):
         row_mask |= 1 << row
         col_mask |= 1 << col
     return row_mask, col_mask

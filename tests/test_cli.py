@@ -311,7 +311,7 @@ def test_tune_stores_what_wins(
 ) -> None:
     """On the host, in place of a GPU."""
     monkeypatch.setenv("TK_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("tk.cli_planning.measuring_device", lambda *_: torch.device("cpu"))
+    monkeypatch.setattr("tk.cli_tune.measuring_device", lambda *_: torch.device("cpu"))
     options = ["--shapes", "128x128x64,64x64x64", "--layouts", "nt", "--seconds", "0.001"]
     options += ["--candidates", "3"] + ([] if store else ["--no-store"])
     assert run("tune", "gemm", *options) == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pickle
 import timeit
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import process_time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +19,9 @@ from instance_table import matmul_instances
 from tk.schedulers import Choice, Device, GemmProblem, Order, Prediction, choose, plan_gemm
 from tk.schedulers.choose import Group, family_named, rank
 from tk.schedulers.gemm import GemmProspects
+from tk.schedulers.gemm_bounds import way_bounds
+from tk.schedulers.gemm_cost import GemmCost
+from tk.schedulers.gemm_ways import ways_of
 
 INSTANCES = matmul_instances()
 H200 = Device.named("h200")
@@ -149,11 +155,14 @@ SUITE += [(1000, 1000, 1000), (4104, 4088, 4072), (3000, 5000, 7000), (8192, 286
 def assert_best_is_first_of_all(problem: GemmProblem, device: Device, keep: int = 8) -> None:
     """What planning finds by making a few groups is what ranking all of them puts first."""
     family = family_named("gemm")
+    bounds = way_bounds(problem, device, ways_of(problem, device, INSTANCES).table)
     groups, _ = family.groups(problem, device, INSTANCES)
-    prospects = family.prospects(problem, device, INSTANCES)
-    assert len(groups) == len(prospects.bounds)
-    for group, bound in zip(groups, prospects.bounds, strict=True):
-        assert bound <= group.floor()
+    prospects = GemmProspects(problem, device, INSTANCES)
+    indices = prospects.within(inf)
+    assert indices == sorted(indices) and len(indices) == len(groups)
+    for group, index in zip(groups, indices, strict=True):
+        assert prospects.bound(index) <= group.floor()
+        assert bounds[index[0]] <= prospects.bound(index) * (1 + 1e-12)
     found = choose.best(prospects, keep)
     ranked = rank(groups, keep)
     assert found is not None and found.choice == ranked[0].choice
@@ -188,17 +197,29 @@ def test_the_quick_choice_is_right_for_any_problem(
     assert_best_is_first_of_all(problem, Device.named(device), keep)
 
 
-def test_few_groups_are_made_for_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    real = GemmProspects.group
-    monkeypatch.setattr(
-        GemmProspects, "group", lambda self, index: made.append(index) or real(self, index)
-    )
-    for m in (1, 16, 128):
-        made.clear()
+def test_little_is_worked_out_for_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred candidates and more, on some forty ways, a few are looked into."""
+    calls: Counter[str] = Counter()
+
+    def count(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def counted(*arguments: Any) -> Any:
+            calls[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(GemmProspects, "group")
+    count(GemmProspects, "_look_into")
+    count(GemmCost, "_time")
+    for m, most_ways, most_groups in ((1, 8, 8), (16, 8, 8), (128, 8, 8), (512, 4, 4)):
+        calls.clear()
         prospects = GemmProspects(GemmProblem(m, 4096, 4096), H200, INSTANCES)
         choose.best(prospects, 8)
-        assert len(prospects.bounds) > 100 and len(made) < 25, m
+        assert calls["_look_into"] <= most_ways and calls["group"] <= most_groups, (m, calls)
+        assert calls["_time"] <= 4 * calls["group"] + 4, (m, calls)  # floors, orders, the winner
+        assert len(prospects.within(inf)) > 80
 
 
 def test_a_plan_is_made_once_for_a_device_and_a_table() -> None:

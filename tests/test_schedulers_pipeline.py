@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tk.schedulers import Device, Instance, num_stages_for, pipeline_for
-from tk.schedulers.gemm_cost import stage_seconds
+from tk.schedulers.gemm_tiles import stage_seconds
 from tk.schedulers.pipeline import stages_that_fit, stages_that_hide
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from io import StringIO
+from math import inf
 from pathlib import Path
 from time import process_time
 
@@ -141,7 +142,7 @@ def test_splits_that_all_run_at_once_are_a_cluster() -> None:
         assert one.grid <= at_once and one.prediction.waves == 1
     # 33 tiles: 33 clusters of four blocks do not run at once, on groups of 16 and 18.
     groups = GemmProspects(GemmProblem(64, 33 * 128, 4096), H200, INSTANCES)
-    for index in range(len(groups.bounds)):
+    for index in groups.within(inf):
         group = groups.group(index)
         if group.splits_in_cluster and group.tiles.cluster_tiles == 33:
             assert group.splits <= 3
@@ -317,7 +318,7 @@ def test_a_damaged_record_is_refused_by_name(damage: object, message: str) -> No
 
 
 def test_planning_is_quick() -> None:
-    """0.7 ms in the middle, 9 ms at most; for a device of which nothing is remembered."""
+    """0.6 ms in the middle, 7 ms at most; for a device of which nothing is remembered."""
     times = []
     for shape in SHAPES:
         unknown = replace(H200, name="unknown")
@@ -330,6 +331,7 @@ def test_planning_is_quick() -> None:
 def test_planning_imports_no_torch_and_needs_no_binding() -> None:
     import tk.schedulers
 
+    allowed = "rich", "numpy"
     for path in Path(tk.schedulers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -339,4 +341,4 @@ def test_planning_imports_no_torch_and_needs_no_binding() -> None:
                 ours = name.startswith("tk.schedulers.")
                 if path.name == "l2.py" and name == "tk._binding":
                     continue  # where it is there; test_schedulers_l2.py does without
-                assert ours or name.split(".")[0] in (*sys.stdlib_module_names, "rich"), path
+                assert ours or name.split(".")[0] in (*sys.stdlib_module_names, *allowed), path

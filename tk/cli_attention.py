@@ -132,7 +132,7 @@ def add_bench(families: Commands) -> argparse.ArgumentParser:
 
 def measure(options: argparse.Namespace, console: Console, run: Any) -> Record:
     """The record of a suite: measured on a GPU, else checked on the host and predicted. `run` is
-    a `tk.cli_bench.Run`."""
+    a `tk.cli_run.Run`."""
     import torch
 
     from tk.benchmarks import attention, attention_cases

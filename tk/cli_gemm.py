@@ -16,6 +16,7 @@ from tk.cli_planning import (
     add_product,
     plan_of,
 )
+from tk.cli_run import add_resume
 
 if TYPE_CHECKING:
     from tk.cli_common import Commands
@@ -43,6 +44,7 @@ def add_parsers(commands: Commands) -> None:
     tune.add_argument(
         "--no-store", action="store_true", help="do not keep the fastest for tk.matmul to use"
     )
+    add_resume(tune)
     tune.set_defaults(run=cli_tune.tune)
 
 

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from tk.cli_common import CommandError, UsageError, check_writable, in_words
+from tk.cli_planning import measuring_device
+from tk.cli_run import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,11 +45,12 @@ def add_store_parsers(families: Commands) -> None:
 
 
 def tune(options: argparse.Namespace, console: Console) -> int:
-    """Measures plans of every shape and stores the fastest unless ``--no-store`` is given."""
+    """Measures plans of every shape and stores the fastest unless ``--no-store`` is given.
+
+    With ``--resume`` the shapes that an interrupted run has measured are not measured again; their
+    winners are shown, and stored where they are not yet.
+    """
     from tk.benchmarks import sweep
-    from tk.cli_measure import progress_bar, save_record
-    from tk.cli_planning import measuring_device
-    from tk.reports.show import render
 
     check_writable(options.json)
     check_writable(options.measurements)
@@ -65,11 +68,12 @@ def tune(options: argparse.Namespace, console: Console) -> int:
     )
     kept: list[_Kept] = []
     keep = _keeper(cuda, kept, store=not options.no_store)
-    with progress_bar(console, "measuring plans") as report:
-        record = sweep.run(settings, cuda, progress=report, on_winner=keep)
-    console.print(render(record, console))
+    run = Run(options, console)
+    record = run.measure(
+        "measuring plans", lambda **how: sweep.run(settings, cuda, on_winner=keep, **how)
+    )
+    run.show(record)
     _print_kept(kept, console)
-    save_record(record, options.json, console)
     if options.measurements is not None:
         try:
             sweep.save_measurements(record, options.measurements)
