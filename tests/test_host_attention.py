@@ -67,6 +67,12 @@ _CASES = [
     *(f"instance=one,{case}" for case in [*_GENERAL, "d=56,dv=72"]),
     "instance=three,q=300,k=333,causal=1,turns=1,stages=3",
     "instance=three,q=200,k=81",
+    # consumers that skip the tiles after their last query, in turns and with splits
+    "instance=three,q=400,k=400,causal=1,turns=1,stages=3,grid=2,dynamic=1",
+    "instance=three,q=400,k=100,causal=1,turns=1",
+    "instance=three,q=400,k=400,causal=1,splits=3",
+    "instance=three,varlen=5:9/0:70/130:64/400:400/33:200,causal=1,turns=1,stages=2",
+    "instance=plain,q=400,k=500,causal=1,left=50,turns=1,stages=2",
     "instance=narrow,q=100,k=200,left=30",
     "instance=narrow,d=80,dv=24",
 ]

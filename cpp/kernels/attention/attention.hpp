@@ -61,6 +61,8 @@ struct attention {
     static TK_DEVICE int common_setup(const globals& g, const cluster_tile&, int index,
                                       attention_task& task) {
         g.tasks.get(index, tile_q, TileK, g.scores, task);
+        const int consumer = warpgroup::groupid() - 1;
+        if (consumer >= 0) g.tasks.get_part(task.row_0 + consumer * 64, TileK, g.scores, task);
         return task.tiles == 0 ? 0 : task.tiles + 1;
     }
 
@@ -137,24 +139,29 @@ struct attention {
             rt<T, 16, TileK> weights;
             rt_fl<16, ValueDim> out;
             softmax_state<rt_fl<16, TileK>> softmax;
-            attention_range unchanged;  // keys whose scores stay what they are
-            int clears;                 // of the last tile of values: those from here on
         };
 
         template <class Args>
         static TK_DEVICE void compute(const Args& args) {
-            if (args.iter == 0) {
-                first(args);
-            } else if (args.iter < args.common.tiles) {
-                next(args);
+            const int skipped = args.common.skipped;
+            if (args.iter > skipped) {
+                if (args.iter < args.common.tiles) {
+                    next(args);
+                } else {
+                    last(args);
+                }
+                return;
+            }
+            if (args.iter < skipped) {
+                skip(args);
             } else {
-                last(args);
+                first(args);
             }
         }
 
         template <class Args>
         static TK_DEVICE void finish(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            auto& [scores, weights, out, softmax] = args.state;
             const attention_task& task = args.common;
             const int part = args.consumer, row_0 = task.row_0 + part * 64;
             if (row_0 >= args.g.tasks.rows(task)) return;
@@ -165,27 +172,33 @@ struct attention {
         }
 
       private:
+        // Of causal work, that of the queries above the tile's last ones. Turns are kept.
+        template <class Args>
+        static TK_DEVICE void skip(const Args& args) {
+            clear_beyond(args);
+            await_turn(args);
+            pass_turn(args);
+            args.release();
+        }
+
         template <class Args>
         static TK_DEVICE void first(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            auto& [scores, weights, out, softmax] = args.state;
+            clear_beyond(args);
+            await_turn(args);
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
-            const attention_task& task = args.common;
-            const attention_tasks& tasks = args.g.tasks;
-            unchanged = args.g.scores.unchanged(
-                tasks.queries(task, task.row_0 + args.consumer * 64, 64), task.lengths);
-            clears =
-                tasks.first_keys == nullptr ? TileK : task.lengths.keys - task.last_tile * TileK;
+            pass_turn(args);
             softmax.reset();
             warpgroup::mma_async_wait<0>(scores);
             args.release();
-            if (task.tiles == 1) warp::arrive(args.scratch.q_released);
+            if (args.iter == args.common.tiles - 1) warp::arrive(args.scratch.q_released);
             weigh(args);
             warpgroup::copy(weights, scores);
         }
 
         template <class Args>
         static TK_DEVICE void next(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            auto& [scores, weights, out, softmax] = args.state;
             clear_beyond(args);
             await_turn(args);
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
@@ -202,7 +215,7 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void last(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            auto& [scores, weights, out, softmax] = args.state;
             clear_beyond(args);
             add_values(args);
             warpgroup::mma_async_wait<0>(out, weights);
@@ -212,19 +225,20 @@ struct attention {
         // The correction runs under the product of the next scores, which is issued before it.
         template <class Args>
         static TK_DEVICE void add_values(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
-            if (softmax.corrects && args.iter > 1) warpgroup::mul_row(out, out, softmax.correction);
-            warpgroup::mma_AB(out, weights, args.input().v, args.iter > 1);
+            auto& [scores, weights, out, softmax] = args.state;
+            const bool adds = args.iter > args.common.skipped + 1;
+            if (softmax.corrects && adds) warpgroup::mul_row(out, out, softmax.correction);
+            warpgroup::mma_AB(out, weights, args.input().v, adds);
         }
 
         // The scores become weights.
         template <class Args>
         static TK_DEVICE void weigh(const Args& args) {
-            auto& [scores, weights, out, softmax, unchanged, clears] = args.state;
+            auto& [scores, weights, out, softmax] = args.state;
             const attention_task& task = args.common;
             const auto& rule = args.g.scores;
             const int key_0 = (task.last_tile - args.iter) * TileK;
-            if (key_0 < unchanged.first || key_0 + TileK > unchanged.end) {
+            if (key_0 < task.unchanged.first || key_0 + TileK > task.unchanged.end) {
                 const int first = task.row_0 + args.consumer * 64;
                 rule.change([&](auto&& f) {
                     warpgroup::apply(scores, scores, [&](int row, int col, float score) {
@@ -232,15 +246,17 @@ struct attention {
                     });
                 });
             }
-            softmax.weigh(scores, args.iter, rule.factor);
+            softmax.weigh(scores, args.iter - task.skipped, rule.factor);
         }
 
         // What follows the last value of a packed sequence is another's, and a weight of 0 does not
         // make 0 of its infinities and NaNs.
         template <class Args>
         static TK_DEVICE void clear_beyond(const Args& args) {
-            const int valid = args.state.clears;
-            if (args.iter > 1 || valid >= TileK) return;
+            if (args.iter != 1 || args.g.tasks.first_keys == nullptr) return;
+            const attention_task& task = args.common;
+            const int valid = task.lengths.keys - task.last_tile * TileK;
+            if (valid >= TileK) return;
             auto& v = args.input().v;
             if (args.consumer == 0) {
                 warpgroup::apply(v, v,
@@ -254,7 +270,7 @@ struct attention {
         template <class Args>
         static TK_DEVICE void await_turn(const Args& args) {
             if constexpr (Consumers > 1) {
-                if (args.g.turns && (args.consumer > 0 || args.iter > 1)) {
+                if (args.g.turns && args.iter > (args.consumer > 0 ? 0 : 1)) {
                     warpgroup::await_turn(first_turn + args.consumer);
                 }
             }
@@ -263,7 +279,8 @@ struct attention {
         static TK_DEVICE void pass_turn(const Args& args) {
             if constexpr (Consumers > 1) {
                 const int next = args.consumer + 1 == Consumers ? 0 : args.consumer + 1;
-                if (args.g.turns && (next > 0 || args.iter + 1 < args.common.tiles)) {
+                const bool takes = next > 0 || args.iter + 1 < args.common.tiles;
+                if (args.g.turns && args.iter > 0 && takes) {
                     warpgroup::pass_turn(first_turn + next);
                 }
             }
