@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -25,10 +26,21 @@ class PreparedRotary:
     """The rotation ready to run at any addresses that are multiples of 16 bytes, or any at all
     (`aligned`). `plan` is None when there is nothing to rotate.
 
-    `launch` takes addresses, 0 for what is not given; `refuse_overlap` is for a call in place.
+    `allocate()` makes the rotated q and k, `launch` takes addresses, 0 for what is not given;
+    `refuse_overlap` is for a call in place.
     """
 
-    __slots__ = ("_apart", "_backend", "_call", "_stream", "checked", "last_use", "plan")
+    __slots__ = (
+        "_allocate_k",
+        "_allocate_q",
+        "_apart",
+        "_backend",
+        "_call",
+        "_stream",
+        "checked",
+        "last_use",
+        "plan",
+    )
 
     def __init__(self, arguments: Arguments, checked: Checked, aligned: bool) -> None:
         self.last_use = 0
@@ -36,6 +48,8 @@ class PreparedRotary:
         self._apart: dict[tuple[str, str, int], bool] = {}
         self._backend = runtime.backend(arguments.q.device)
         self._stream = stream_of(self._backend)
+        self._allocate_q = _allocator(arguments.q)
+        self._allocate_k = None if arguments.k is None else _allocator(arguments.k)
         if arguments.inplace:
             _refuse_self_overlap(arguments)
         sides = [_Side.of(x, arguments.inplace) for x in (arguments.q, arguments.k)]
@@ -95,6 +109,10 @@ class PreparedRotary:
             device=self._backend.index,
         )
 
+    def allocate(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Memory for both results."""
+        return self._allocate_q(), None if self._allocate_k is None else self._allocate_k()
+
     def launch(
         self,
         q: int,
@@ -140,6 +158,15 @@ class PreparedRotary:
                 (distance, second.shape, second.stride(), other_size),
             )
         return self._apart[key]
+
+
+def _allocator(x: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Makes what `new_output` of x does, its shape worked out once."""
+    like = new_output(x, torch.device("meta"))
+    turned = not like.is_contiguous()
+    shape = tuple(like.transpose(1, 2).shape if turned else like.shape)
+    made: Callable[[], torch.Tensor] = partial(torch.empty, shape, dtype=x.dtype, device=x.device)
+    return (lambda: made().transpose(1, 2)) if turned else made
 
 
 class _Side:

@@ -34,7 +34,7 @@ def run(arguments: Arguments) -> tuple[torch.Tensor, torch.Tensor | None]:
     if prepared is None:
         checked = check(arguments)
         if arguments.q.is_meta:
-            return _outputs(arguments)
+            return _outputs_of_meta(arguments)
         made = PreparedRotary(arguments, checked, _is_aligned(at))
         prepared = prepared_calls.get_or_make(key, lambda: made)
     if not arguments.q.is_cuda:
@@ -42,10 +42,11 @@ def run(arguments: Arguments) -> tuple[torch.Tensor, torch.Tensor | None]:
     if arguments.inplace:
         _refuse_inference(arguments)
         prepared.refuse_overlap(arguments)
-    q, k = _outputs(arguments)
+    q, k = (arguments.q, arguments.k) if arguments.inplace else prepared.allocate()
     if prepared.plan is None:
         return q, k
-    _refuse_no_memory(arguments, at)
+    if not (at[0] and at[2] and at[3] and (at[1] or k is None)):
+        _refuse_no_memory(arguments, at)
     prepared.launch(*at, q.data_ptr(), 0 if k is None else k.data_ptr())
     if arguments.inplace:
         increment_version(q)
@@ -54,7 +55,7 @@ def run(arguments: Arguments) -> tuple[torch.Tensor, torch.Tensor | None]:
     return q, k
 
 
-def _outputs(arguments: Arguments) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _outputs_of_meta(arguments: Arguments) -> tuple[torch.Tensor, torch.Tensor | None]:
     q, k = arguments.q, arguments.k
     if arguments.inplace:
         return q, k

@@ -17,7 +17,8 @@ template <element T, int Width, int HeadsAtOnce = 4>
 struct rotary {
     static constexpr int num_threads = 128, num_warps = num_threads / 32;
     static constexpr int width = Width, heads_at_once = HeadsAtOnce;
-    // Halves of an interleaved unit's angles lie apart: its pairs follow on, its partner's do not.
+    // Of angles: interleaved, the first half of them goes with the unit's own pairs, the other,
+    // which lies elsewhere in the table, with those of its partner.
     static constexpr int piece = Width > 1 ? Width / 2 : 1;
     static_assert(Width * sizeof(T) <= 16, "rotary: a unit must have at most 16 bytes");
 
