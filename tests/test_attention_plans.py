@@ -36,7 +36,10 @@ def test_every_candidate_is_right(device: str, options: dict[str, Any], dimensio
         other = plan.replace(
             **{
                 name: getattr(choice, name)
-                for name in ("instance", "num_stages", "splits", "pack_heads", "grid", "dynamic")
+                for name in (
+                    *("instance", "num_stages", "splits", "pack_heads", "grid", "dynamic"),
+                    "turns",
+                )
             }
         )
         out, lse = pair(tk.attention(q, k, v, plan=other, return_lse=True, **options))

@@ -14,6 +14,9 @@ struct attention {
     static constexpr int head_dim = HeadDim, value_dim = ValueDim;
     static constexpr int num_consumer_warpgroups = Consumers;
     static constexpr int max_stages = 8;
+    // Whether a consumer passes over the key tiles after its last query. Worth it where a query
+    // tile is many key tiles long; three consumers of 128 keys have no register left for it.
+    static constexpr bool skips = Consumers > 3;
     // A multiprocessor has 504 registers for a lane of each of three warpgroups, 512 of four.
     static constexpr int producer_registers = Consumers == 1 ? 0 : Consumers == 2 ? 40 : 32;
     static constexpr int consumer_registers = Consumers == 1   ? 0
@@ -61,8 +64,10 @@ struct attention {
     static TK_DEVICE int common_setup(const globals& g, const cluster_tile&, int index,
                                       attention_task& task) {
         g.tasks.get(index, tile_q, TileK, g.scores, task);
-        const int consumer = warpgroup::groupid() - 1;
-        if (consumer >= 0) g.tasks.get_part(task.row_0 + consumer * 64, TileK, g.scores, task);
+        if constexpr (skips) {
+            const int row = task.row_0 + (warpgroup::groupid() - 1) * 64;
+            if (row >= task.row_0) g.tasks.skip_hidden(row, TileK, g.scores, task);
+        }
         return task.tiles == 0 ? 0 : task.tiles + 1;
     }
 
@@ -133,17 +138,19 @@ struct attention {
     struct consumer {
         // Named barriers beside those of the epilogue, 1 to the number of consumers.
         static constexpr int first_turn = 8, cleared_barrier = 12;
+        static constexpr int exact_keys = 512;  // the first, of which the largest score is sought
 
         struct state {
             rt_fl<16, TileK> scores;
             rt<T, 16, TileK> weights;
             rt_fl<16, ValueDim> out;
             softmax_state<rt_fl<16, TileK>> softmax;
+            attention_range unchanged;  // keys whose scores stay what they are
         };
 
         template <class Args>
         static TK_DEVICE void compute(const Args& args) {
-            const int skipped = args.common.skipped;
+            const int skipped = skips ? args.common.skipped : 0;
             if (args.iter > skipped) {
                 if (args.iter < args.common.tiles) {
                     next(args);
@@ -152,16 +159,15 @@ struct attention {
                 }
                 return;
             }
-            if (args.iter < skipped) {
-                skip(args);
-            } else {
-                first(args);
+            if constexpr (skips) {
+                if (args.iter < skipped) return skip(args);
             }
+            first(args);
         }
 
         template <class Args>
         static TK_DEVICE void finish(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
             const attention_task& task = args.common;
             const int part = args.consumer, row_0 = task.row_0 + part * 64;
             if (row_0 >= args.g.tasks.rows(task)) return;
@@ -183,11 +189,16 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void first(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
-            clear_beyond(args);
-            await_turn(args);
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
+            if constexpr (skips) {
+                clear_beyond(args);
+                await_turn(args);
+            }
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
-            pass_turn(args);
+            if constexpr (skips) pass_turn(args);
+            const attention_task& task = args.common;
+            unchanged = args.g.scores.unchanged(
+                args.g.tasks.queries(task, task.row_0 + args.consumer * 64, 64), task.lengths);
             softmax.reset();
             warpgroup::mma_async_wait<0>(scores);
             args.release();
@@ -198,7 +209,7 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void next(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
             clear_beyond(args);
             await_turn(args);
             warpgroup::mm_ABt(scores, args.scratch.q[args.consumer], args.input().k);
@@ -215,7 +226,7 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void last(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
             clear_beyond(args);
             add_values(args);
             warpgroup::mma_async_wait<0>(out, weights);
@@ -225,8 +236,8 @@ struct attention {
         // The correction runs under the product of the next scores, which is issued before it.
         template <class Args>
         static TK_DEVICE void add_values(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
-            const bool adds = args.iter > args.common.skipped + 1;
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
+            const bool adds = args.iter > (skips ? args.common.skipped + 1 : 1);
             if (softmax.corrects && adds) warpgroup::mul_row(out, out, softmax.correction);
             warpgroup::mma_AB(out, weights, args.input().v, adds);
         }
@@ -234,11 +245,11 @@ struct attention {
         // The scores become weights.
         template <class Args>
         static TK_DEVICE void weigh(const Args& args) {
-            auto& [scores, weights, out, softmax] = args.state;
+            auto& [scores, weights, out, softmax, unchanged] = args.state;
             const attention_task& task = args.common;
             const auto& rule = args.g.scores;
             const int key_0 = (task.last_tile - args.iter) * TileK;
-            if (key_0 < task.unchanged.first || key_0 + TileK > task.unchanged.end) {
+            if (key_0 < unchanged.first || key_0 + TileK > unchanged.end) {
                 const int first = task.row_0 + args.consumer * 64;
                 rule.change([&](auto&& f) {
                     warpgroup::apply(scores, scores, [&](int row, int col, float score) {
@@ -246,7 +257,8 @@ struct attention {
                     });
                 });
             }
-            softmax.weigh(scores, args.iter - task.skipped, rule.factor);
+            const int seen = args.iter - (skips ? task.skipped : 0);
+            softmax.weigh(scores, seen * TileK < exact_keys, rule.factor);
         }
 
         // What follows the last value of a packed sequence is another's, and a weight of 0 does not

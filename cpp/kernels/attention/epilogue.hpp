@@ -18,8 +18,8 @@ struct scaled_power {
 
 // Of a row: a score near the largest, and the sum of 2^(factor (score - that)), of each lane for
 // itself. What is measured from it stays as it is until a score is 2^8 times as heavy: most tiles
-// then change no earlier sum. The first two tiles do it exactly: of few keys the heaviest counts
-// for much, and its weight, 1, is rounded by nothing.
+// then change no earlier sum. Of the first keys it is the largest: of few the heaviest counts for
+// much, and its weight, 1, is rounded by nothing.
 template <register_tile S>
 struct softmax_state {
     static constexpr float slack = 8.0f;  // a power of 2: weights stay far below 65504, fp16's most
@@ -31,9 +31,9 @@ struct softmax_state {
         warpgroup::neg_infty(largest);
         warpgroup::zero(sum);
     }
-    // The scores of tile `index` become the summands.
-    TK_DEVICE void weigh(S& scores, int index, float factor) {
-        const float room = index < 2 ? 0.0f : slack;
+    // The scores become the summands.
+    TK_DEVICE void weigh(S& scores, bool exactly, float factor) {
+        const float room = exactly ? 0.0f : slack;
         const col_vec<S> before = largest;
         warpgroup::row_max(largest, scores, before);
         warpgroup::map(largest, before, largest, [=](float from, float to) {

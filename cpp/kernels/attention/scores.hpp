@@ -47,12 +47,9 @@ struct key_band {
     }
     // Two comparisons with a row's bounds, and no branch.
     TK_DEVICE bool sees(const score_place& at) const {
-        const int first = at.query + at.lengths.shift() - left;
-        return bool(int(at.key >= first) & int(at.key <= last(at)));
-    }
-    TK_DEVICE int last(const score_place& at) const {
         const int aligned = at.query + at.lengths.shift();
-        return aligned + right < at.lengths.keys ? aligned + right : at.lengths.keys - 1;
+        const int last = aligned + right < at.lengths.keys ? aligned + right : at.lengths.keys - 1;
+        return bool(int(at.key >= aligned - left) & int(at.key <= last));
     }
     TK_DEVICE float masked(const score_place& at, float score) const {
         return sees(at) ? score : -std::numeric_limits<float>::infinity();
@@ -65,11 +62,6 @@ struct plain_scores : key_band {
 
     template <class F>
     TK_DEVICE void change(F&& f) const {
-        // One comparison with a row's last key, and another only if there is a first one.
-        f([this](const score_place& at, float score) {
-            return at.key <= last(at) ? score : -std::numeric_limits<float>::infinity();
-        });
-        if (left == no_limit) return;
         f([this](const score_place& at, float score) { return masked(at, score); });
     }
 };

@@ -14,9 +14,7 @@ struct attention_task {
     int last_tile;     // tiles of keys go from the last to the first: masked ones come first then,
     int tiles;         // and the first wait of a task is for one product alone
     int split, owner;  // which split; the number of the query tile among all
-    // Of one consumer's rows:
-    attention_range unchanged;  // keys whose scores stay what they are
-    int skipped;                // key tiles, the first ones, that none of its queries sees
+    int skipped;       // key tiles, the first ones, that none of a consumer's queries sees
 };
 
 struct attention_tasks {
@@ -94,13 +92,13 @@ struct attention_tasks {
             end_tile - 1 - (task.split * each + (task.split < longer ? task.split : longer));
     }
 
-    // What 64 rows of a task need of its key tiles. The last tile is not skipped, though it may be
-    // hidden as well: somebody must have read the queries.
+    // For a consumer's 64 rows. The last tile is not skipped, though it may be hidden as well:
+    // somebody must have read the queries.
     template <class Scores>
-    TK_DEVICE void get_part(int row, int tile_k, const Scores& scores, attention_task& task) const {
-        const attention_range seen_by = queries(task, row, 64);
-        task.unchanged = scores.unchanged(seen_by, task.lengths);
-        const int hidden = task.last_tile - (scores.keys(seen_by, task.lengths).end - 1) / tile_k;
+    TK_DEVICE void skip_hidden(int row, int tile_k, const Scores& scores,
+                               attention_task& task) const {
+        const int end = scores.keys(queries(task, row, 64), task.lengths).end;
+        const int hidden = task.last_tile - (end - 1) / tile_k;
         task.skipped = hidden < task.tiles - 1 ? hidden : task.tiles - 1;
         if (task.skipped < 0) task.skipped = 0;
     }
