@@ -26,6 +26,7 @@ _PRODUCTS_SHARE = 0.68  # of the products' time, and of the exponentials', that 
 _EXPONENTIALS_SHARE = 0.87
 _WAITS = {1: 5.8e-7, 2: 3.9e-7, 3: 3e-7}  # s of a key tile that so many consumers, or more, leave
 _ITEM_SECONDS = 2.2e-6  # what an item's first products and its end take beside its key tiles
+_ITEM_SECONDS_OF_ONE = 1.1e-6  # with one consumer: decoding 8192 keys takes 266 us
 _L2_SHARE = 0.535  # of L2 for the keys and values of the heads that are worked on
 _MOST_COLUMNS = 4096  # query tiles whose key tiles are counted one by one
 
@@ -212,10 +213,11 @@ class AttentionGroup:
     def _item_seconds(self) -> float:
         """What an item takes beside its key tiles."""
         device, instance = self.device, self.instance
+        item = _ITEM_SECONDS if instance.consumer_warpgroups > 1 else _ITEM_SECONDS_OF_ONE
         if self.splits == 1:
-            return _ITEM_SECONDS
+            return item
         partial = instance.tile_q * instance.value_dim * 4
-        return _ITEM_SECONDS + device.split_overhead_s + partial / device.partial_bandwidth
+        return item + device.split_overhead_s + partial / device.partial_bandwidth
 
     @property
     def _fixed_seconds(self) -> float:
