@@ -24,7 +24,7 @@ from tk.schedulers.walk import ceil_div
 _EXPONENTIALS = 16  # a clock and multiprocessor (CUDA C++ Programming Guide, arithmetic throughput)
 _PRODUCTS_SHARE = 0.68  # of the products' time, and of the exponentials', that is not overlapped
 _EXPONENTIALS_SHARE = 0.87
-_WAITS = {1: 5.8e-7, 2: 3.9e-7, 3: 3e-7}  # s of a key tile that so many consumers, or more, leave
+_WAITS = {1: 4e-7, 2: 3.9e-7, 3: 3e-7}  # s of a key tile that so many consumers, or more, leave
 _ITEM_SECONDS = 2.2e-6  # what an item's first products and its end take beside its key tiles
 _ITEM_SECONDS_OF_ONE = 1.1e-6  # with one consumer: decoding 8192 keys takes 266 us
 _L2_SHARE = 0.535  # of L2 for the keys and values of the heads that are worked on
