@@ -17,6 +17,7 @@ from tk.benchmarks.attention_cases import Case
 from tk.benchmarks.attention_rivals import CUDNN, Operands, rival_call
 from tk.benchmarks.candidates import plan_candidates, plan_text, stored_plan
 from tk.benchmarks.check import Errors, errors_of, fault
+from tk.benchmarks.confirm import confirm
 from tk.benchmarks.environment import card_state, environment_of
 from tk.benchmarks.gemm import clock_up
 from tk.benchmarks.operands import DTYPES
@@ -245,12 +246,7 @@ def _compare(
         flush=settings.flush,
         graph=settings.graph,
     )
-    for i, timing in zip(right, timings, strict=True):
-        again = _checked(candidates[i], exact, yardstick)
-        if again.status == OK:
-            results[i] = replace(results[i], timing=timing)
-        else:
-            results[i] = replace(again, reason=f"right at first, wrong later: {again.reason}")
+    confirm(results, right, timings, lambda i: _checked(candidates[i], exact, yardstick))
     return results
 
 

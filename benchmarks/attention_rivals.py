@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from tk.benchmarks.attention_cases import Case
-from tk.benchmarks.rivals import for_family
+from tk.benchmarks.rivals import choose
 
 __all__ = ["CUDNN", "Operands", "choose_rivals", "rival_call"]
 
@@ -46,22 +46,8 @@ class Operands:
 
 
 def choose_rivals(text: str | None, device: torch.device) -> list[str]:
-    """The names in "cudnn,sdpa-flash", or those that are installed; ValueError says why one cannot
-    be measured. On a CPU there is none."""
-    if device.type != "cuda":
-        if text is not None:
-            raise ValueError(f"rivals {text}: none is measured without a GPU")
-        return []
-    known = for_family("attention")
-    if text is None or text == "all":
-        return [name for name in known if known[name].present and name in _CALLS]
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in known or name not in _CALLS:
-            raise ValueError(f"'{name}' is no rival of attention; there are {', '.join(_CALLS)}")
-        if not known[name].present:
-            raise ValueError(f"{known[name].rival.title} is absent: {known[name].rival.install}")
-    return names
+    """The names in "cudnn,sdpa-flash", or those installed, as of `rivals.choose`."""
+    return choose("attention", text, device, _CALLS)
 
 
 def rival_call(name: str, operands: Operands) -> Callable[[], torch.Tensor] | None:

@@ -6,9 +6,13 @@ They are found by their metadata and never imported for it: some take seconds, s
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 UNKNOWN_VERSION = "version unknown"
 
@@ -166,6 +170,28 @@ def for_family(family: str, found: list[Found] | None = None) -> Mapping[str, Fo
     """The rivals that compute a family, by name, whether installed or not."""
     every = find_rivals() if found is None else found
     return {each.rival.name: each for each in every if family in each.rival.families}
+
+
+def choose(
+    family: str, text: str | None, device: torch.device, calls: Collection[str]
+) -> list[str]:
+    """The names in a text such as "eager,compile", or those that are installed, of the rivals of a
+    family that can be called; ValueError says why one cannot be measured. On a CPU there is none.
+    """
+    if device.type != "cuda":
+        if text is not None:
+            raise ValueError(f"rivals {text}: none is measured without a GPU")
+        return []
+    known = for_family(family)
+    if text is None or text == "all":
+        return [name for name in known if known[name].present and name in calls]
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in known or name not in calls:
+            raise ValueError(f"'{name}' is no rival of {family}; there are {', '.join(calls)}")
+        if not known[name].present:
+            raise ValueError(f"{known[name].rival.title} is absent: {known[name].rival.install}")
+    return names
 
 
 def _find(rival: Rival) -> str | None:

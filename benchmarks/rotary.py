@@ -15,6 +15,7 @@ import torch
 
 import tk
 from tk.benchmarks.check import Errors, errors_of, fault
+from tk.benchmarks.confirm import confirm
 from tk.benchmarks.environment import card_state, environment_of
 from tk.benchmarks.gemm import clock_up
 from tk.benchmarks.record import FAILED, OK, WRONG, Record, Result, Row
@@ -170,12 +171,7 @@ def _compare(
         flush=settings.flush,
         graph=settings.graph,
     )
-    for i, timing in zip(right, timings, strict=True):
-        again = _checked(candidates[i], operands, exact)
-        if again.status == OK:
-            results[i] = replace(results[i], timing=timing)
-        else:
-            results[i] = replace(again, reason=f"right at first, wrong later: {again.reason}")
+    confirm(results, right, timings, lambda i: _checked(candidates[i], operands, exact))
     return [*results, Result(COPY, OK, timing=copied)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tk.benchmarks.rivals import for_family
+from tk.benchmarks.rivals import choose
 from tk.benchmarks.rotary_cases import ROWS_FIRST, Case
 
 __all__ = ["Operands", "Pair", "choose_rivals", "rival_call"]
@@ -56,22 +56,8 @@ class Operands:
 
 
 def choose_rivals(text: str | None, device: torch.device) -> list[str]:
-    """The names in "eager,compile", or those that are installed; ValueError says why one cannot be
-    measured. On a CPU there is none."""
-    if device.type != "cuda":
-        if text is not None:
-            raise ValueError(f"rivals {text}: none is measured without a GPU")
-        return []
-    known = for_family("rotary")
-    if text is None or text == "all":
-        return [name for name in known if known[name].present and name in _CALLS]
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in known or name not in _CALLS:
-            raise ValueError(f"'{name}' is no rival of rotary; there are {', '.join(_CALLS)}")
-        if not known[name].present:
-            raise ValueError(f"{known[name].rival.title} is absent: {known[name].rival.install}")
-    return names
+    """The names in "eager,compile", or those installed, as of `rivals.choose`."""
+    return choose("rotary", text, device, _CALLS)
 
 
 def rival_call(name: str, operands: Operands) -> Callable[[], Pair] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +18,7 @@ import torch
 import tk
 from tk.benchmarks.candidates import plan_text, stored_plan
 from tk.benchmarks.check import Errors, errors_of, fault, reference_product, run_on_poisoned
+from tk.benchmarks.confirm import confirm
 from tk.benchmarks.record import FAILED, OK, WRONG, Result
 from tk.benchmarks.timing import Flush, time_interleaved
 
@@ -90,12 +91,9 @@ def compare(
         give_up=timer.give_up,
         stop_early=timer.stop_early,
     )
-    for i, timing in zip(right, timings, strict=True):
-        again = _checked(candidates[i], a, b, out, reference, yardstick)
-        if again.status == OK:
-            checked[i] = replace(checked[i], timing=timing)
-        else:
-            checked[i] = replace(again, reason=f"right at first, wrong later: {again.reason}")
+    confirm(
+        checked, right, timings, lambda i: _checked(candidates[i], a, b, out, reference, yardstick)
+    )
     return checked
 
 

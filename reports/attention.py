@@ -11,7 +11,8 @@ from rich.text import Text
 from tk.benchmarks.record import FAILED, PREDICTED, WRONG, Record, Row
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
-from tk.reports.lines import OURS, Line, lines_of, name_of, rivals_of
+from tk.reports.lines import OURS, Line, lines_of, name_of
+from tk.reports.ratios import mean_ratios, ratio_columns
 
 __all__ = ["render"]
 
@@ -29,7 +30,7 @@ def render(record: Record, console: Console) -> RenderableType:
         title = f"Attention on {record.environment.device}"
         title += ", checked; its times say nothing of a GPU" if on_host else ""
         several = any(line.result.candidate.startswith(PLAN) for line in measured)
-        columns = [*_columns(several), *_ratios(record), *_errors()]
+        columns = [*_columns(several), *ratio_columns(record), *_errors()]
         parts += [fitted_table(title, columns, measured, console, caption=_CAPTION)]
         parts += [_summary(record), *_faults(record)]
     if predicted:
@@ -66,23 +67,12 @@ def _rate(amount: Callable[[Row], float]) -> Callable[[Line], str]:
     return lambda line: format.rate(amount(line.row), line.seconds)
 
 
-def _ratios(record: Record) -> list[Column]:
-    def column(rival: str) -> Column:
-        return Column(f"x {name_of(rival)}", lambda line: format.ratio(line.ratio(rival)))
-
-    return [column(rival) for rival in rivals_of(record)]
-
-
 def _errors() -> list[Column]:
     return [Column("error", lambda line: format.relative_error(line.result.error))]
 
 
 def _summary(record: Record) -> Text:
-    text = Text()
-    for rival in rivals_of(record):
-        mean = record.geometric_mean(OURS, rival)
-        if mean is not None:
-            text.append(f"geometric mean of the ratios to {name_of(rival)}: {mean:.3f}\n")
+    text = mean_ratios(record)
     regrets = [regret for row in record.rows if (regret := _regret(row)) is not None]
     if regrets:
         worst = max(regrets)

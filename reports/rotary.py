@@ -8,7 +8,8 @@ from rich.text import Text
 from tk.benchmarks.record import FAILED, WRONG, Record
 from tk.reports import format
 from tk.reports.format import Column, fitted_table
-from tk.reports.lines import OURS, Line, lines_of, name_of, rivals_of
+from tk.reports.lines import OURS, Line, lines_of, name_of
+from tk.reports.ratios import mean_ratios, ratio_columns
 
 __all__ = ["render"]
 
@@ -21,9 +22,9 @@ def render(record: Record, console: Console) -> RenderableType:
     on_host = record.environment.architecture == "host"
     title = f"Rotation on {record.environment.device}"
     title += ", checked; its times say nothing of a GPU" if on_host else ""
-    columns = [*_columns(), *_ratios(record)]
+    columns = [*_columns(), *ratio_columns(record)]
     table = fitted_table(title, columns, lines, console, caption=_CAPTION)
-    return Group(table, _summary(record), *_faults(record))
+    return Group(table, mean_ratios(record), *_faults(record))
 
 
 _CAPTION = (
@@ -49,22 +50,6 @@ def _of_a_copy(line: Line) -> str:
     copied = line.row.result(COPY)
     seconds = None if copied is None or copied.timing is None else copied.timing.median
     return format.percent(seconds, line.seconds)
-
-
-def _ratios(record: Record) -> list[Column]:
-    def column(rival: str) -> Column:
-        return Column(f"x {name_of(rival)}", lambda line: format.ratio(line.ratio(rival)))
-
-    return [column(rival) for rival in rivals_of(record)]
-
-
-def _summary(record: Record) -> Text:
-    text = Text()
-    for rival in rivals_of(record):
-        mean = record.geometric_mean(OURS, rival)
-        if mean is not None:
-            text.append(f"geometric mean of the ratios to {name_of(rival)}: {mean:.3f}\n")
-    return text
 
 
 def _faults(record: Record) -> list[Text]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tk.cli_common import UsageError, check_writable
-from tk.cli_measure import progress_bar, save_plan
+from tk.cli_measure import add_timing, progress_bar, save_plan
 from tk.cli_planning import (
     DEFAULT_DEVICE,
     DTYPES,
-    duration,
     instances,
     measuring_device,
     named_device,
@@ -118,15 +117,7 @@ def add_bench(families: Commands) -> argparse.ArgumentParser:
         default=0,
         help="measure so many other plans of each case, to see whether the chosen one is the best",
     )
-    bench.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
-    bench.add_argument(
-        "--flush",
-        choices=("read", "write", "none"),
-        default="read",
-        help="how the L2 cache is emptied before each call",
-    )
-    bench.add_argument("--seconds", type=duration, help="GPU time for each candidate")
-    bench.add_argument("--json", metavar="FILE", help="save the record")
+    add_timing(bench)
     return bench
 
 

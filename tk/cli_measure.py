@@ -40,6 +40,19 @@ def add_common(parser: argparse.ArgumentParser, device: str) -> None:
     parser.add_argument("--json", metavar="FILE", help="save the record")
 
 
+def add_timing(parser: argparse.ArgumentParser) -> None:
+    """Adds how the candidates of a suite are timed, and the file of the record."""
+    parser.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
+    parser.add_argument(
+        "--flush",
+        choices=("read", "write", "none"),
+        default="read",
+        help="how the L2 cache is emptied before each call",
+    )
+    parser.add_argument("--seconds", type=duration, help="GPU time for each candidate")
+    parser.add_argument("--json", metavar="FILE", help="save the record")
+
+
 def add_sweep(parser: argparse.ArgumentParser) -> None:
     """Adds how many plans of each shape are measured, and for how long."""
     parser.add_argument("--candidates", type=size, default=24, help="plans a shape (default 24)")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tk.cli_common import UsageError
-from tk.cli_planning import duration, measuring_device
+from tk.cli_measure import add_timing
+from tk.cli_planning import measuring_device
 
 if TYPE_CHECKING:
     from tk.benchmarks.record import Record
@@ -38,21 +39,13 @@ def add_bench(families: Commands) -> argparse.ArgumentParser:
         metavar="NAME,...",
         help="of eager and compile (torch's), liger; default: all installed ones",
     )
-    bench.add_argument("--graph", action="store_true", help="time inside CUDA graphs")
-    bench.add_argument(
-        "--flush",
-        choices=("read", "write", "none"),
-        default="read",
-        help="how the L2 cache is emptied before each call",
-    )
-    bench.add_argument("--seconds", type=duration, help="GPU time for each candidate")
-    bench.add_argument("--json", metavar="FILE", help="save the record")
+    add_timing(bench)
     return bench
 
 
 def measure(options: argparse.Namespace, console: Console, run: Any) -> Record:
     """The record of a suite: measured on a GPU, else a few cases checked on the host. `run` is a
-    `tk.cli_bench.Run`."""
+    `tk.cli_run.Run`."""
     import torch
 
     from tk.benchmarks import rotary, rotary_cases

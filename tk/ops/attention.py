@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function, has_torch_function
 
@@ -18,16 +17,13 @@ from tk.errors import wrong_value
 from tk.ops.attention_arguments import OPERATION, Arguments, check, refuse_gradients
 from tk.ops.attention_eager import prepare, run
 from tk.ops.attention_op import attention_op, attention_out_op
+from tk.ops.plain_calls import is_plain
 from tk.ops.plan_text import plan_to_text
 from tk.schedulers import Plan
 
 __all__ = ["attention", "plan_attention"]
 
 _grad_enabled = torch.is_grad_enabled
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_transforms = torch._C._functorch.peek_interpreter_stack
-_tracing = torch._C._get_tracing_state
 
 
 def attention(
@@ -118,7 +114,7 @@ def attention(
     )
     if not is_compiling():
         tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, bias, alibi_slopes, out)
-        if _is_plain(tensors):
+        if is_plain(tensors):
             if _grad_enabled() and _requires_grad(tensors):
                 refuse_gradients(arguments)
             both = run(arguments, plan)
@@ -146,22 +142,6 @@ def attention(
     else:
         result, lse = out, attention_out_op(out, *given, **options)
     return (result, lse) if return_lse else result
-
-
-def _is_plain(tensors: tuple[object, ...]) -> bool:
-    """Whether nothing but us has to see the call. What is no tensor is named later."""
-    for each in tensors:
-        if each is not None and isinstance(each, torch.Tensor):
-            kind = type(each)
-            if (kind is not torch.Tensor and kind is not torch.nn.Parameter) or each.is_neg():
-                return False
-    return (
-        not _dispatch_modes()
-        and not _function_modes()
-        and _transforms() is None
-        and forward_ad._current_level < 0
-        and _tracing() is None
-    )
 
 
 def _requires_grad(tensors: tuple[object, ...]) -> bool:

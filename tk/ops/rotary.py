@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function, has_torch_function
 
+from tk.ops.plain_calls import is_plain
 from tk.ops.rotary_arguments import (
     OPERATION,
     Arguments,
@@ -27,10 +27,6 @@ from tk.ops.rotary_op import rotary_inplace_op, rotary_op
 __all__ = ["rotary"]
 
 _grad_enabled = torch.is_grad_enabled
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_transforms = torch._C._functorch.peek_interpreter_stack
-_tracing = torch._C._get_tracing_state
 
 
 def rotary(
@@ -99,7 +95,7 @@ def rotary(
     )
     if not is_compiling():
         given = (q, k, cos, sin, tensor, cu_seqlens)
-        if _is_plain(given):
+        if is_plain(given):
             if _grad_enabled() and any(getattr(each, "requires_grad", False) for each in given):
                 check(arguments)
                 refuse_table_gradients(arguments)
@@ -133,19 +129,3 @@ def rotary(
         return q, k
     q_out, k_out = rotary_op(q, k, cos, sin, tensor, cu_seqlens, **options)
     return q_out, None if k is None else k_out
-
-
-def _is_plain(tensors: tuple[object, ...]) -> bool:
-    """Whether nothing but us has to see the call. What is no tensor is named later."""
-    for each in tensors:
-        if each is not None and isinstance(each, torch.Tensor):
-            kind = type(each)
-            if (kind is not torch.Tensor and kind is not torch.nn.Parameter) or each.is_neg():
-                return False
-    return (
-        not _dispatch_modes()
-        and not _function_modes()
-        and _transforms() is None
-        and forward_ad._current_level < 0
-        and _tracing() is None
-    )
