@@ -14,8 +14,8 @@ struct attention {
     static constexpr int head_dim = HeadDim, value_dim = ValueDim;
     static constexpr int num_consumer_warpgroups = Consumers;
     static constexpr int max_stages = 8;
-    // Whether a consumer passes over the key tiles after its last query. Worth it where a query
-    // tile is many key tiles long; three consumers of 128 keys have no register left for it.
+    // Whether a consumer passes over the key tiles after its last query: worth it where a query
+    // tile is many key tiles long.
     static constexpr bool skips = Consumers > 3;
     // A multiprocessor has 504 registers for a lane of each of three warpgroups, 512 of four.
     static constexpr int producer_registers = Consumers == 1 ? 0 : Consumers == 2 ? 40 : 32;
@@ -150,8 +150,7 @@ struct attention {
 
         template <class Args>
         static TK_DEVICE void compute(const Args& args) {
-            const int skipped = skips ? args.common.skipped : 0;
-            if (args.iter > skipped) {
+            if (args.iter > skipped(args)) {
                 if (args.iter < args.common.tiles) {
                     next(args);
                 } else {
@@ -160,7 +159,7 @@ struct attention {
                 return;
             }
             if constexpr (skips) {
-                if (args.iter < skipped) return skip(args);
+                if (args.iter < skipped(args)) return skip(args);
             }
             first(args);
         }
@@ -178,6 +177,11 @@ struct attention {
         }
 
       private:
+        template <class Args>
+        static TK_DEVICE int skipped(const Args& args) {
+            return skips ? args.common.skipped : 0;
+        }
+
         // Of causal work, that of the queries above the tile's last ones. Turns are kept.
         template <class Args>
         static TK_DEVICE void skip(const Args& args) {
@@ -237,7 +241,7 @@ struct attention {
         template <class Args>
         static TK_DEVICE void add_values(const Args& args) {
             auto& [scores, weights, out, softmax, unchanged] = args.state;
-            const bool adds = args.iter > (skips ? args.common.skipped + 1 : 1);
+            const bool adds = args.iter > skipped(args) + 1;
             if (softmax.corrects && adds) warpgroup::mul_row(out, out, softmax.correction);
             warpgroup::mma_AB(out, weights, args.input().v, adds);
         }
@@ -257,7 +261,7 @@ struct attention {
                     });
                 });
             }
-            const int seen = args.iter - (skips ? task.skipped : 0);
+            const int seen = args.iter - skipped(args);
             softmax.weigh(scores, seen * TileK < exact_keys, rule.factor);
         }
 
